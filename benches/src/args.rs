@@ -1,0 +1,136 @@
+//! The command line.
+
+use std::{path::PathBuf, time::Duration};
+
+use lexopt::{Arg, Parser, ValueExt};
+
+use crate::{
+    Error,
+    case::{Flavour, Suite},
+    peers::{self, Entry},
+};
+
+pub(crate) const HELP: &str = "\
+Usage: compare [--quick] [--suite latency|echo|sum|all] [--peer a,b] [--secs N] [--runs N] [--json FILE]
+
+  --quick       fewer cases and short windows: about a minute for everything
+  --suite NAME  which cases (default: all; echo includes latency)
+  --peer A,B    which peers (default: all that were built in; tonic and tarpc need `--features peers`)
+  --secs N      length of one measured window in seconds (default 2, quick 0.3)
+  --runs N      windows per peer and case, interleaved between the peers; medians are shown (default 3)
+  --json FILE   append one JSON object per peer and case
+";
+
+#[derive(Debug)]
+pub(crate) enum Command {
+    Compare(Compare),
+    Serve(Serve),
+    Help,
+}
+
+/// What to compare, and for how long.
+#[derive(Debug)]
+pub(crate) struct Compare {
+    pub(crate) quick: bool,
+    pub(crate) suite: Suite,
+    pub(crate) peers: Vec<&'static Entry>,
+    /// One measured window; a third of it goes before as warm-up.
+    pub(crate) window: Duration,
+    pub(crate) runs: usize,
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// What a child process serves. Written by this program, never by hand.
+#[derive(Debug)]
+pub(crate) struct Serve {
+    pub(crate) peer: &'static Entry,
+    pub(crate) flavour: Flavour,
+    /// The core that all of the server's threads stay on.
+    pub(crate) pin: Option<usize>,
+}
+
+impl Command {
+    pub(crate) fn from_env() -> Result<Self, Error> {
+        Self::parse(Parser::from_env())
+    }
+
+    fn parse(mut args: Parser) -> Result<Self, Error> {
+        let (mut quick, mut suite, mut chosen, mut secs, mut runs) = (false, Suite::All, None, None, 3);
+        let mut json = None;
+        while let Some(arg) = args.next()? {
+            match arg {
+                Arg::Long("quick") => quick = true,
+                Arg::Long("suite") => suite = args.value()?.parse_with(str::parse)?,
+                Arg::Long("peer") => chosen = Some(args.value()?.parse_with(parse_peers)?),
+                Arg::Long("secs") => secs = Some(args.value()?.parse::<f64>()?),
+                Arg::Long("runs") => runs = args.value()?.parse::<usize>()?.max(1),
+                Arg::Long("json") => json = Some(PathBuf::from(args.value()?)),
+                Arg::Long("help") | Arg::Short('h') => return Ok(Self::Help),
+                Arg::Value(word) if word == "serve" => return Serve::parse(args).map(Self::Serve),
+                other => return Err(other.unexpected().into()),
+            }
+        }
+        let window = Duration::try_from_secs_f64(secs.unwrap_or(if quick { 0.3 } else { 2.0 }))?;
+        let peers = chosen.unwrap_or_else(|| peers::ALL.iter().collect());
+        Ok(Self::Compare(Compare { quick, suite, peers, window, runs, json }))
+    }
+}
+
+impl Serve {
+    fn parse(mut args: Parser) -> Result<Self, Error> {
+        let (mut peer, mut flavour, mut pin) = (None, Flavour::MultiThread, None);
+        while let Some(arg) = args.next()? {
+            match arg {
+                Arg::Long("peer") => peer = Some(args.value()?.parse_with(peers::by_name)?),
+                Arg::Long("flavour") => flavour = args.value()?.parse_with(str::parse)?,
+                Arg::Long("pin") => pin = Some(args.value()?.parse()?),
+                other => return Err(other.unexpected().into()),
+            }
+        }
+        Ok(Self { peer: peer.ok_or("serve needs --peer")?, flavour, pin })
+    }
+
+    /// The arguments that [`parse`](Self::parse) understands.
+    pub(crate) fn to_args(&self) -> Vec<String> {
+        let mut args: Vec<String> = ["serve", "--peer", self.peer.name, "--flavour", self.flavour.name()]
+            .into_iter()
+            .map(String::from)
+            .collect();
+        if let Some(core) = self.pin {
+            args.extend(["--pin".into(), core.to_string()]);
+        }
+        args
+    }
+}
+
+fn parse_peers(names: &str) -> Result<Vec<&'static Entry>, Error> {
+    names.split(',').map(peers::by_name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_understands_what_its_parent_says() {
+        let serve = Serve { peer: &peers::ALL[0], flavour: Flavour::PerCore, pin: Some(1) };
+        let mut args = vec!["compare".to_string()];
+        args.extend(serve.to_args());
+        let Ok(Command::Serve(parsed)) = Command::parse(Parser::from_iter(args)) else {
+            panic!("not understood as `serve`");
+        };
+        assert_eq!(
+            (parsed.peer.name, parsed.flavour, parsed.pin),
+            (serve.peer.name, serve.flavour, serve.pin)
+        );
+    }
+
+    #[test]
+    fn unknown_names_are_refused() {
+        for args in
+            [["compare", "--peer", "nobody"], ["compare", "--suite", "none"], ["compare", "--secs", "-1"]]
+        {
+            assert!(Command::parse(Parser::from_iter(args)).is_err(), "{args:?}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Runs the cases: the peers take turns, so that a slow minute of the machine is shared by all of them.
+
+use std::{fs::File, io::Write};
+
+use crate::{
+    Error,
+    args::{Compare, Serve},
+    case::{Case, Work},
+    child::Child,
+    cores::{self, Cores},
+    load::{Load, Sample},
+    peers::Entry,
+    report::{Row, json, table},
+};
+
+/// Runs and prints everything. False if a peer failed somewhere; the others are measured all the same.
+pub(crate) fn run(options: &Compare) -> Result<bool, Error> {
+    let mut log =
+        options.json.as_ref().map(|path| File::options().create(true).append(true).open(path)).transpose()?;
+    let mut all_well = true;
+    println!("{} cores, {} runs of {:?} each", cores::count(), options.runs, options.window);
+    for case in options.suite.cases(options.quick) {
+        let rows = interleave(&case, options, &mut all_well);
+        print!("\n{}", table(&case, &rows));
+        if let Some(log) = &mut log {
+            rows.iter().try_for_each(|row| writeln!(log, "{}", json(&case, row)))?;
+        }
+    }
+    Ok(all_well)
+}
+
+fn interleave(case: &Case, options: &Compare, all_well: &mut bool) -> Vec<Row> {
+    let able = |peer: &&Entry| peer.has_sum || !matches!(case.work, Work::Sum { .. });
+    let mut rows: Vec<(&Entry, Vec<Sample>)> =
+        options.peers.iter().copied().filter(able).map(|peer| (peer, Vec::new())).collect();
+    for _ in 0..options.runs {
+        for (peer, samples) in &mut rows {
+            match once(case, peer, options) {
+                Ok(sample) => samples.push(sample),
+                Err(error) => {
+                    *all_well = false;
+                    eprintln!("{} failed in `{case}`: {error}", peer.name);
+                }
+            }
+        }
+    }
+    rows.into_iter().filter_map(|(peer, samples)| Row::of(peer.name, &samples)).collect()
+}
+
+/// One window against a fresh server process.
+fn once(case: &Case, peer: &'static Entry, options: &Compare) -> Result<Sample, Error> {
+    let pin = |core| case.pinned.then_some(core);
+    let mut server = Child::start(&Serve { peer, flavour: case.flavour, pin: pin(0) })?;
+    let cores = Cores::start(case.flavour, pin(cores::count() - 1))?;
+    (peer.measure)(&Load { case, cores: &cores, window: options.window }, &mut server)
+}

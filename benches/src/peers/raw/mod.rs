@@ -1,0 +1,33 @@
+//! The baseline: tokio and the framing of nalix, by hand. No futures per call, no dispatch, no limits, no errors to
+//! report; what a framework adds shows as the distance to this.
+
+mod client;
+mod server;
+mod wire;
+
+use std::net::SocketAddr;
+
+use tokio::net::TcpStream;
+
+use self::client::RawClient;
+use crate::{
+    Error,
+    peers::{Peer, Ready, accept},
+};
+
+pub(crate) enum Raw {}
+
+impl Peer for Raw {
+    const NAME: &'static str = "raw";
+    type Client = RawClient;
+
+    async fn serve(ready: Ready) -> Result<(), Error> {
+        accept(ready.bind().await?, server::connection).await
+    }
+
+    async fn connect(address: SocketAddr) -> Result<RawClient, Error> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(RawClient::new(stream))
+    }
+}

@@ -1,0 +1,185 @@
+//! The framing, in the shape nalix has: a record is a kind byte, a u24 length and frames; a frame is a tag byte,
+//! a varint id, the u16 opcode of a request, a varint length and the payload. Little-endian.
+
+use std::io;
+
+use tokio::{io::AsyncReadExt, net::TcpStream};
+
+pub(super) const ECHO: u16 = 0x1003;
+pub(super) const SUM: u16 = 0x1002;
+
+/// What has been read and not yet taken.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    buffer: Vec<u8>,
+    taken: usize,
+    filled: usize,
+}
+
+impl Inbox {
+    pub(super) fn new() -> Self {
+        Self { buffer: vec![0; 64 * 1024], taken: 0, filled: 0 }
+    }
+
+    /// Reads once. False at the end of the stream.
+    pub(super) async fn fill(&mut self, stream: &mut TcpStream) -> io::Result<bool> {
+        if self.taken > 0 {
+            self.buffer.copy_within(self.taken..self.filled, 0);
+            self.filled -= self.taken;
+            self.taken = 0;
+        }
+        if self.filled == self.buffer.len() {
+            self.buffer.resize(self.buffer.len() * 2, 0);
+        }
+        let read = stream.read(&mut self.buffer[self.filled..]).await?;
+        self.filled += read;
+        Ok(read > 0)
+    }
+
+    /// The body of the next record that is here in full.
+    pub(super) fn next_record(&mut self) -> Option<&[u8]> {
+        let unread = &self.buffer[self.taken..self.filled];
+        let (header, rest) = unread.split_first_chunk::<RECORD_HEADER>()?;
+        let body = rest.get(..u32::from_le_bytes([header[1], header[2], header[3], 0]) as usize)?;
+        self.taken += RECORD_HEADER + body.len();
+        Some(body)
+    }
+}
+
+/// Frames that wait for one write, in one record.
+#[derive(Debug)]
+pub(super) struct Outbox(Vec<u8>);
+
+impl Outbox {
+    pub(super) fn new() -> Self {
+        Self(vec![PLAIN, 0, 0, 0])
+    }
+
+    pub(super) fn request(&mut self, id: u64, opcode: u16, payload: &[u8]) {
+        self.0.push(REQUEST);
+        self.varint(id);
+        self.0.extend_from_slice(&opcode.to_le_bytes());
+        self.payload(payload);
+    }
+
+    pub(super) fn reply(&mut self, id: u64, payload: &[u8]) {
+        self.0.push(REPLY);
+        self.varint(id);
+        self.payload(payload);
+    }
+
+    /// The record to write, or nothing when no frame waits.
+    pub(super) fn finish(&mut self) -> Option<&[u8]> {
+        let length = self.0.len() - RECORD_HEADER;
+        self.0[1..RECORD_HEADER].copy_from_slice(&(length as u32).to_le_bytes()[..3]);
+        (length > 0).then_some(&self.0)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.truncate(RECORD_HEADER);
+    }
+
+    fn payload(&mut self, payload: &[u8]) {
+        self.varint(payload.len() as u64);
+        self.0.extend_from_slice(payload);
+    }
+
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+    }
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) struct Frame<'a> {
+    pub(super) id: u64,
+    /// Zero in a reply, which has none.
+    pub(super) opcode: u16,
+    pub(super) payload: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// Takes a request off the front of a record's body.
+    pub(super) fn request(body: &mut &'a [u8]) -> io::Result<Self> {
+        Self::parse(body, REQUEST).ok_or(io::ErrorKind::InvalidData.into())
+    }
+
+    /// Takes a reply off the front of a record's body.
+    pub(super) fn reply(body: &mut &'a [u8]) -> io::Result<Self> {
+        Self::parse(body, REPLY).ok_or(io::ErrorKind::InvalidData.into())
+    }
+
+    fn parse(body: &mut &'a [u8], expected: u8) -> Option<Self> {
+        let (&tag, rest) = body.split_first()?;
+        *body = rest;
+        let id = varint(body)?;
+        let opcode = if tag == REQUEST { u16::from_le_bytes(*take_array(body)?) } else { 0 };
+        let length = varint(body)? as usize;
+        let payload = body.get(..length)?;
+        *body = &body[length..];
+        (tag == expected).then_some(Self { id, opcode, payload })
+    }
+}
+
+/// The two numbers of a `Sum` request.
+pub(super) fn operands(mut payload: &[u8]) -> io::Result<(i32, i32)> {
+    match (take_array(&mut payload), take_array(&mut payload)) {
+        (Some(a), Some(b)) => Ok((i32::from_le_bytes(*a), i32::from_le_bytes(*b))),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+fn varint(body: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = body.split_first()?;
+        *body = rest;
+        value |= u64::from(byte & 0x7F) << shift;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn take_array<'a, const N: usize>(body: &mut &'a [u8]) -> Option<&'a [u8; N]> {
+    let (taken, rest) = body.split_first_chunk()?;
+    *body = rest;
+    Some(taken)
+}
+
+const RECORD_HEADER: usize = 4;
+const PLAIN: u8 = 2;
+const REQUEST: u8 = 1;
+const REPLY: u8 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_out_comes_in() {
+        let mut outbox = Outbox::new();
+        assert_eq!(outbox.finish(), None);
+        outbox.request(7, ECHO, b"hello");
+        outbox.request(300, SUM, &[1, 0, 0, 0, 2, 0, 0, 0]);
+        let bytes = outbox.finish().unwrap().to_vec();
+
+        let mut inbox = Inbox::new();
+        for cut in 0..bytes.len() {
+            inbox.buffer[..cut].copy_from_slice(&bytes[..cut]);
+            inbox.filled = cut;
+            assert_eq!(inbox.next_record(), None, "a record cut at {cut}");
+        }
+        inbox.buffer[..bytes.len()].copy_from_slice(&bytes);
+        inbox.filled = bytes.len();
+        let mut record = inbox.next_record().unwrap();
+        assert_eq!(Frame::request(&mut record).unwrap(), Frame { id: 7, opcode: ECHO, payload: b"hello" });
+        let sum = Frame::request(&mut record).unwrap();
+        assert_eq!((sum.id, sum.opcode, operands(sum.payload).unwrap()), (300, SUM, (1, 2)));
+        assert!(record.is_empty());
+    }
+}

@@ -1,0 +1,58 @@
+//! One bidirectional stream per connection, a message each way per echo: the fastest that gRPC has. It has no calls, so
+//! it takes no part in `Sum`.
+
+use std::net::SocketAddr;
+
+use ::tonic::{Request, Streaming, client::Grpc};
+use bytes::Bytes;
+use http::uri::PathAndQuery;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic_prost::ProstCodec;
+
+use super::messages::{ECHO_STREAM, Payload};
+use crate::{
+    Error,
+    load::{Stop, Tally},
+    peers::{Client, Peer, Ready},
+};
+
+pub(crate) enum Duplex {}
+
+#[derive(Debug)]
+pub(crate) struct DuplexClient {
+    requests: mpsc::Sender<Payload>,
+    replies: Streaming<Payload>,
+}
+
+impl Peer for Duplex {
+    const NAME: &'static str = "tonic-duplex";
+    const HAS_SUM: bool = false;
+    type Client = DuplexClient;
+
+    async fn serve(ready: Ready) -> Result<(), Error> {
+        super::serve(ready).await
+    }
+
+    async fn connect(address: SocketAddr) -> Result<DuplexClient, Error> {
+        let mut grpc = Grpc::new(super::connect(address).await?);
+        grpc.ready().await?;
+        let (requests, outgoing) = mpsc::channel(16);
+        let (request, path) =
+            (Request::new(ReceiverStream::new(outgoing)), PathAndQuery::from_static(ECHO_STREAM));
+        let replies = grpc.streaming(request, path, ProstCodec::default()).await?.into_inner();
+        Ok(DuplexClient { requests, replies })
+    }
+}
+
+impl Client for DuplexClient {
+    async fn echo(&mut self, data: &Bytes) -> Result<usize, Error> {
+        self.requests.send(Payload { data: data.clone() }).await?;
+        let reply = self.replies.message().await?.ok_or("the stream has ended")?;
+        Ok(reply.data.len())
+    }
+
+    async fn pipeline(&mut self, _: usize, _: &Stop) -> Result<Tally, Error> {
+        Err("no calls on a stream".into())
+    }
+}

@@ -1,0 +1,39 @@
+//! Typed clients for nalix servers.
+//!
+//! ```no_run
+//! use nalix_client::{Client, packet};
+//!
+//! #[packet(opcode = 0x1001, reply = u32)]
+//! struct Sum {
+//!     a: u32,
+//!     b: u32,
+//! }
+//!
+//! # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+//! let session = Client::builder("tcp://127.0.0.1:7777").plaintext().connect().await?;
+//! assert_eq!(session.request(Sum { a: 1, b: 2 }).await?, 3);
+//! session.close().await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod address;
+mod builder;
+mod session;
+
+pub use nalix_core::{
+    Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Failure, OneWay, Opcode, Packet,
+    Request, RequestBuilder, RequestError, SendError, State, Status, Wire,
+    connection::{ConnectError, Options},
+    controller::RouterError,
+    link, packet, packet_controller,
+};
+
+pub use self::{
+    builder::{Client, ClientBuilder},
+    session::{Session, SessionState},
+};
+
+/// The crate that macros expand to when a user depends on this one alone.
+#[doc(hidden)]
+pub use nalix_core as __core;

@@ -1,0 +1,114 @@
+//! The client's end of a conversation.
+
+use std::sync::Arc;
+
+use nalix_core::{
+    CloseReason, Connection, OneWay, Request, RequestBuilder, SendError,
+    connection::RouterCell,
+    controller::{Controller, RouterError},
+};
+
+/// A session with a server. Cheap to clone; the connection is closed when the last clone is dropped.
+#[derive(Debug, Clone)]
+pub struct Session {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    connection: Connection,
+    router: Arc<RouterCell>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.connection.close();
+    }
+}
+
+/// How a session is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SessionState {
+    /// Requests can be made.
+    Connected,
+    /// It is over.
+    Closed(CloseReason),
+}
+
+impl Session {
+    pub(crate) fn new(connection: Connection, router: Arc<RouterCell>) -> Self {
+        Self { inner: Arc::new(Inner { connection, router }) }
+    }
+
+    /// Calls the server: await the result, or set options first. See
+    /// [`RequestFuture`](nalix_core::RequestFuture) for what happens when it is dropped.
+    ///
+    /// ```no_run
+    /// # use nalix_client::{Session, RequestError, packet};
+    /// # use std::time::Duration;
+    /// #[packet(opcode = 0x1001, reply = u64)]
+    /// struct Count;
+    ///
+    /// # async fn f(session: Session) -> Result<(), Box<dyn std::error::Error>> {
+    /// let n = session.request(Count).await?;
+    /// match session.request(Count).timeout(Duration::from_millis(200)).await {
+    ///     Ok(n) => println!("{n}"),
+    ///     Err(RequestError::Timeout) => println!("too slow"),
+    ///     Err(error) => return Err(error.into()),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn request<P: Request>(&self, packet: P) -> RequestBuilder<P> {
+        self.inner.connection.request(packet)
+    }
+
+    /// Sends a one-way packet: done when it is in the outbox. Cancel safe.
+    ///
+    /// # Errors
+    /// [`SendError`] if the session is over or the packet cannot be sent.
+    pub async fn send<P: OneWay>(&self, packet: &P) -> Result<(), SendError> {
+        self.inner.connection.send(packet).await
+    }
+
+    /// Sends a one-way packet without waiting.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] if the outbox has no room now, else as [`Session::send`].
+    pub fn try_send<P: OneWay>(&self, packet: &P) -> Result<(), SendError> {
+        self.inner.connection.try_send(packet)
+    }
+
+    /// Answers the server's requests, and takes its one-way packets, with one more controller, from now on.
+    ///
+    /// # Errors
+    /// [`RouterError`] if it serves an opcode that is served already, or needs a state that the builder was not given.
+    pub fn serve<C: Controller>(&self, controller: C) -> Result<(), RouterError> {
+        self.inner.router.add(controller, &self.inner.connection)
+    }
+
+    /// How the session is now.
+    pub fn state(&self) -> SessionState {
+        match self.inner.connection.close_reason() {
+            None => SessionState::Connected,
+            Some(reason) => SessionState::Closed(reason),
+        }
+    }
+
+    /// Waits until the session is over. Cancel safe.
+    pub async fn closed(&self) -> CloseReason {
+        self.inner.connection.closed().await
+    }
+
+    /// Writes what waits, tells the server, and ends the session. Calls in flight end with
+    /// [`RequestError::Disconnected`](nalix_core::RequestError). Cancel safe: once called, the session ends.
+    pub async fn close(&self) -> CloseReason {
+        self.inner.connection.close();
+        self.closed().await
+    }
+
+    /// The connection under it.
+    pub fn connection(&self) -> &Connection {
+        &self.inner.connection
+    }
+}

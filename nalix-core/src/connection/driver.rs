@@ -1,0 +1,495 @@
+//! The driver's loop: reads, hands frames on, writes.
+
+use std::{
+    fmt,
+    future::Future,
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use tokio::time::Instant;
+
+use super::{
+    Established, Options, RouterCell, Serving,
+    inbox::{Answered, Inbox, caught},
+    phase::Phase,
+    timer::Timer,
+};
+use crate::{
+    CallId, Connection,
+    controller::{self, HookFuture, Router},
+    error::ProtocolError,
+    frame::{Control, FrameKind, Head},
+    link::Link,
+    peer::{Answer, Output, Shared, Turn},
+    session::Inbound,
+    status::{CloseCode, CloseReason, Side, Status},
+    wire::{Encode, Limits},
+};
+
+/// A connection's task: a future that resolves to the reason for which the connection ended.
+///
+/// Dropping it ends the connection without a word to the peer; everyone who waits on it is told.
+#[must_use = "a connection does nothing unless its driver is polled"]
+pub struct Driver<L> {
+    pub(super) link: L,
+    pub(super) inbound: Inbound,
+    pub(super) shared: Arc<Shared>,
+    pub(super) context: controller::Context,
+    pub(super) options: Options,
+    pub(super) router: Router,
+    pub(super) serving: Serving,
+    /// Where a router comes from that replaces ours, if ours can be replaced.
+    replacement: Option<Arc<RouterCell>>,
+    pub(super) inbox: Inbox,
+    pub(super) phase: Phase,
+    /// Hooks that must be done before the first packet is handled.
+    hooks: Option<HookFuture>,
+    hooks_run: usize,
+    /// Bytes being written, and how many of them have been.
+    writing: Vec<u8>,
+    at: usize,
+    /// Bytes handed to the link since the connection began.
+    written: u64,
+    /// Since when the link has taken nothing of what waits.
+    stalled: Option<Instant>,
+    /// Whether the last turn has put a flush off, so that this one must not.
+    put_off: bool,
+    timer: Timer,
+    /// The time, read once a turn when it is first needed.
+    pub(super) now: Option<Instant>,
+    pub(super) answers: Vec<(CallId, Answer)>,
+    pub(super) answered: Vec<Answered>,
+    pub(super) buffers: Vec<Vec<u8>>,
+    wakers: Vec<Waker>,
+    /// The tower service has failed; the next call is answered with this.
+    pub(super) broken: Option<Status>,
+    ended: bool,
+}
+
+impl<L> fmt::Debug for Driver<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").field("shared", &self.shared).field("phase", &self.phase).finish_non_exhaustive()
+    }
+}
+
+impl<L: Link> Driver<L> {
+    /// Takes an established connection over. The handle may be used before the driver is first polled.
+    pub fn new(established: Established<L>, serving: Serving, options: &Options) -> (Connection, Self) {
+        let Established { link, inbound, shared } = established;
+        let connection = Connection::new(Arc::clone(&shared));
+        let router = serving.router.clone();
+        let context =
+            controller::Context::new(connection.clone(), Arc::clone(router.states()), Limits::DEFAULT);
+        let inbox = Inbox::new(router.lanes(), shared.setup.terms.calls_in);
+        let mut driver = Self {
+            link,
+            inbound,
+            shared,
+            context,
+            options: options.clone().in_range(),
+            router,
+            serving,
+            replacement: None,
+            inbox,
+            phase: Phase::Open,
+            hooks: None,
+            hooks_run: 0,
+            writing: Vec::new(),
+            at: 0,
+            written: 0,
+            stalled: None,
+            put_off: false,
+            timer: Timer::default(),
+            now: None,
+            answers: Vec::new(),
+            answered: Vec::new(),
+            buffers: Vec::new(),
+            wakers: Vec::new(),
+            broken: None,
+            ended: false,
+        };
+        driver.start_hooks();
+        (connection, driver)
+    }
+
+    /// Lets the router get more controllers while the connection lives, through `cell`.
+    pub fn replaceable(mut self, cell: Arc<RouterCell>) -> Self {
+        self.replacement = Some(cell);
+        self
+    }
+
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<CloseReason> {
+        self.now = None;
+        let turn = self.shared.begin_turn(cx.waker());
+        let busy = turn.busy;
+        self.obey(turn);
+        if self.timer.poll(cx)
+            && let Some(reason) = self.on_time()
+        {
+            return Poll::Ready(reason);
+        }
+        self.poll_hooks(cx);
+        self.inbox.poll_running(cx.waker(), &mut self.answered);
+        self.send_answered();
+        self.pump(cx);
+
+        let mut reads = 0;
+        while self.may_read() {
+            match self.poll_read(cx) {
+                Poll::Ready(Ok(0)) => {
+                    // What a handler or the peer's last words have put into the outbox may still be of use to it.
+                    drop(self.poll_flush(cx));
+                    return Poll::Ready(self.end_of_input());
+                }
+                Poll::Ready(Ok(_)) => {
+                    if let Some(reason) = self.handle_frames(cx) {
+                        return Poll::Ready(reason);
+                    }
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(lost(&error)),
+                Poll::Pending => break,
+            }
+            if let Poll::Ready(Err(reason)) = self.poll_flush(cx) {
+                return Poll::Ready(reason);
+            }
+            reads += 1;
+            if reads == MAX_READS {
+                // Others want to run, too.
+                cx.waker().wake_by_ref();
+                break;
+            }
+        }
+
+        // Woken for output alone, with several calls in flight: the other callers are probably about to run, and
+        // one write for all of them is far cheaper than one each.
+        if reads == 0 && busy && !self.put_off {
+            self.put_off = true;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.put_off = false;
+        self.close_when_drained();
+        let flushed = self.poll_flush(cx);
+        if let Poll::Ready(Err(reason)) = flushed {
+            return Poll::Ready(reason);
+        }
+        if let Some(reason) = self.poll_close(cx, flushed.is_ready()) {
+            return Poll::Ready(reason);
+        }
+        self.arm();
+        Poll::Pending
+    }
+
+    /// Does what the handles have asked for.
+    fn obey(&mut self, turn: Turn) {
+        if let Some(deadline) = turn.deadline {
+            self.timer.arm(deadline);
+        }
+        if turn.serve
+            && let Some(cell) = &self.replacement
+        {
+            self.router = cell.current();
+            self.serving = Serving::from(self.router.clone());
+            self.inbox.set_lanes(self.router.lanes());
+            self.start_hooks();
+        }
+        if let Some(within) = turn.drain
+            && self.phase.is_open()
+        {
+            self.append_control(&Control::Drain { within });
+            self.phase = Phase::Draining { until: self.now().checked_add(within) };
+            let status = draining();
+            self.inbox.refuse_queued(&status, &mut self.answered);
+            self.send_answered();
+        }
+        if let Some(reason) = turn.close {
+            self.close(reason);
+        }
+    }
+
+    /// Says goodbye. What comes from the peer after this is not looked at.
+    pub(super) fn close(&mut self, reason: CloseReason) {
+        if self.phase.is_closing() {
+            return;
+        }
+        self.append_control(&Control::Close(reason.clone()));
+        let now = self.now();
+        let until = now.checked_add(self.options.close_timeout).unwrap_or(now);
+        self.phase = Phase::Closing { reason, until };
+    }
+
+    /// Closes for a fault of the peer's.
+    pub(super) fn refuse(&mut self, error: &ProtocolError) {
+        let code = match error {
+            ProtocolError::CutRecord { .. } => CloseCode::Lost,
+            _ => CloseCode::ProtocolError,
+        };
+        self.close(CloseReason::new(code, error.to_string()));
+    }
+
+    fn close_when_drained(&mut self) {
+        if matches!(self.phase, Phase::Draining { .. }) && self.inbox.is_idle() && self.shared.in_flight() == 0 {
+            self.close(going_away());
+        }
+    }
+
+    /// Something is due.
+    fn on_time(&mut self) -> Option<CloseReason> {
+        let now = self.now();
+        let next = self.shared.expire(now, &mut self.wakers);
+        self.wake_callers();
+        let next_in = self.inbox.expire(now, &mut self.answered);
+        self.send_answered();
+        for deadline in [next, next_in].into_iter().flatten() {
+            self.timer.arm(deadline);
+        }
+        if let Some(since) = self.stalled
+            && now.saturating_duration_since(since) >= self.options.stall_timeout
+        {
+            let waiting = self.shared.backlog();
+            let message = format!("the peer does not read: {waiting} bytes are waiting");
+            return Some(CloseReason::new(CloseCode::SlowConsumer, message));
+        }
+        if self.phase.until().is_some_and(|until| until <= now) {
+            match &self.phase {
+                Phase::Open => {}
+                Phase::Draining { .. } => self.close(going_away()),
+                Phase::Closing { reason, .. } | Phase::Lingering { reason, .. } => return Some(reason.clone()),
+            }
+        }
+        None
+    }
+
+    fn arm(&mut self) {
+        if let Some(until) = self.phase.until() {
+            self.timer.arm(until);
+        }
+        if let Some(since) = self.stalled
+            && let Some(at) = since.checked_add(self.options.stall_timeout)
+        {
+            self.timer.arm(at);
+        }
+    }
+
+    pub(super) fn arm_for(&mut self, deadline: Instant) {
+        self.timer.arm(deadline);
+    }
+
+    pub(super) fn now(&mut self) -> Instant {
+        *self.now.get_or_insert_with(Instant::now)
+    }
+
+    // Hooks.
+
+    fn start_hooks(&mut self) {
+        let mut hooks = self.router.connected_from(self.hooks_run, &self.context);
+        self.hooks_run = self.router.hook_count();
+        if !hooks.is_empty() {
+            let earlier = self.hooks.take();
+            self.hooks = Some(Box::pin(async move {
+                if let Some(earlier) = earlier {
+                    earlier.await;
+                }
+                for hook in hooks.drain(..) {
+                    hook.await;
+                }
+            }));
+        }
+    }
+
+    fn poll_hooks(&mut self, cx: &mut Context<'_>) {
+        let Some(hooks) = &mut self.hooks else { return };
+        match caught(|| hooks.as_mut().poll(cx)) {
+            Ok(Poll::Pending) => {}
+            Ok(Poll::Ready(())) => self.hooks = None,
+            Err(_) => {
+                self.hooks = None;
+                self.close(CloseReason::new(CloseCode::Internal, "the connection could not be set up"));
+            }
+        }
+    }
+
+    pub(super) fn hooks_done(&self) -> bool {
+        self.hooks.is_none()
+    }
+
+    // Reading.
+
+    /// Reading goes on while the connection is open, whatever waits to be written: replies must get through. Only a
+    /// peer that floods us with what costs memory is left unread.
+    fn may_read(&self) -> bool {
+        let queued = self.inbox.queued_one_way();
+        let limit = self.options.max_queued;
+        // A handler may be waiting for the peer's answer, which must not wait behind what floods us.
+        let flooded = queued >= limit && (queued >= limit.saturating_mul(16) || self.shared.in_flight() == 0);
+        !flooded && self.shared.backlog() < self.options.outbox.saturating_mul(2).saturating_add(MIN_HEADROOM)
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let read = self.link.poll_read(cx, self.inbound.buffer());
+        if let Poll::Ready(Ok(n)) = read {
+            self.inbound.received(n);
+        }
+        read
+    }
+
+    fn end_of_input(&mut self) -> CloseReason {
+        if let Phase::Closing { reason, .. } | Phase::Lingering { reason, .. } = &self.phase {
+            return reason.clone();
+        }
+        let message = match self.inbound.end() {
+            Ok(()) => "the peer ended the link without saying why".into(),
+            Err(error) => error.to_string().into(),
+        };
+        CloseReason { message, ..CloseReason::new(CloseCode::Lost, "").by(Side::Peer) }
+    }
+
+    // Writing.
+
+    /// Writes what waits. Ready when all is written, pending while the link takes no more.
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
+        loop {
+            while let Some(rest) = self.writing.get(self.at..).filter(|rest| !rest.is_empty()) {
+                match self.link.poll_write(cx, rest) {
+                    Poll::Ready(Ok(0)) => {
+                        return Poll::Ready(Err(lost(&io::ErrorKind::WriteZero.into())));
+                    }
+                    Poll::Ready(Ok(n)) => {
+                        self.at += n;
+                        self.written += n as u64;
+                        self.stalled = None;
+                    }
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(lost(&error))),
+                    Poll::Pending => {
+                        self.shared.written(self.writing.len() - self.at);
+                        if self.stalled.is_none() {
+                            self.stalled = Some(self.now());
+                        }
+                        if self.shared.blocked() {
+                            cx.waker().wake_by_ref();
+                        }
+                        return Poll::Pending;
+                    }
+                }
+            }
+            let wrote = !self.writing.is_empty();
+            self.at = 0;
+            let mut spare = std::mem::take(&mut self.writing);
+            if spare.capacity() > KEEP_BUFFER {
+                spare = Vec::new();
+            }
+            spare.clear();
+            match self.shared.take_output(spare) {
+                Output::Bytes(bytes) => self.writing = bytes,
+                Output::Nothing(spare) => {
+                    self.writing = spare;
+                    if wrote {
+                        self.shared.written(0);
+                    }
+                    return Poll::Ready(Ok(()));
+                }
+                Output::Again(spare) => {
+                    self.writing = spare;
+                    cx.waker().wake_by_ref();
+                    return Poll::Ready(Ok(()));
+                }
+            }
+        }
+    }
+
+    /// Goes on with a close that this side has begun.
+    fn poll_close(&mut self, cx: &mut Context<'_>, flushed: bool) -> Option<CloseReason> {
+        if let Phase::Closing { reason, until } = &self.phase
+            && flushed
+        {
+            match self.link.poll_close(cx) {
+                Poll::Pending => return None,
+                Poll::Ready(Err(_)) => return Some(reason.clone()),
+                Poll::Ready(Ok(())) => {
+                    self.phase = Phase::Lingering { reason: reason.clone(), until: *until };
+                    // The peer's end of input may be there already, and nobody else would look.
+                    cx.waker().wake_by_ref();
+                }
+            }
+        }
+        None
+    }
+
+    pub(super) fn append_control(&self, control: &Control) {
+        self.append(Head::plain(FrameKind::Control), control);
+    }
+
+    /// Appends a frame that cannot be too large.
+    pub(super) fn append(&self, head: Head, payload: &impl Encode) {
+        self.shared.append(|out| {
+            if let Err(error) = out.append_error(head, payload.size_hint(), |w| payload.encode(w)) {
+                tracing::error!(%error, "a frame of our own cannot be sent");
+            }
+        });
+    }
+
+    pub(super) fn deliver_answers(&mut self) {
+        if !self.answers.is_empty() {
+            self.shared.answer(&mut self.answers, &mut self.wakers);
+            self.wake_callers();
+        }
+    }
+
+    fn wake_callers(&mut self) {
+        for waker in self.wakers.drain(..) {
+            waker.wake();
+        }
+    }
+
+    fn end(&mut self, reason: &CloseReason) {
+        self.ended = true;
+        self.shared.end(reason, self.written);
+        // Handlers hold what they borrowed until they are dropped, and their destructors are user code.
+        let inbox = std::mem::replace(&mut self.inbox, Inbox::new(0, 0));
+        drop(caught(move || drop(inbox)));
+    }
+}
+
+impl<L: Link + Unpin> Future for Driver<L> {
+    type Output = CloseReason;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CloseReason> {
+        let this = self.get_mut();
+        let polled = this.poll_turn(cx);
+        if let Poll::Ready(reason) = &polled {
+            this.end(reason);
+        }
+        polled
+    }
+}
+
+impl<L> Drop for Driver<L> {
+    fn drop(&mut self) {
+        if !self.ended {
+            let reason = CloseReason::new(CloseCode::Lost, "the connection's task was dropped");
+            self.shared.end(&reason, self.written);
+        }
+    }
+}
+
+pub(super) fn draining() -> Status {
+    Status::unavailable("the server is draining")
+}
+
+fn going_away() -> CloseReason {
+    CloseReason::new(CloseCode::GoingAway, "drained")
+}
+
+fn lost(error: &io::Error) -> CloseReason {
+    CloseReason::new(CloseCode::Lost, error.to_string())
+}
+
+/// How many reads one turn makes before others get to run.
+const MAX_READS: usize = 8;
+/// A buffer that has grown beyond this for once is not kept.
+const KEEP_BUFFER: usize = 256 * 1024;
+/// How far the outbox may be over its limit before the peer is not read, besides once more the limit.
+const MIN_HEADROOM: usize = 64 * 1024;

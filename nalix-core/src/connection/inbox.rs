@@ -1,0 +1,307 @@
+//! The peer's calls: those that wait, those that run, and in what order they start.
+
+use std::{collections::VecDeque, panic::AssertUnwindSafe, task::Waker};
+
+use tokio::time::Instant;
+
+use super::{
+    dispatch::Dispatch,
+    running::{Finished, Running},
+};
+use crate::{
+    CallId,
+    controller::{Call, CallKind, Outcome, Reply},
+    error::ProtocolError,
+    status::{Code, Status},
+};
+
+/// What must be remembered of a call once its packet has gone to the handler.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ticket {
+    /// `None` for one-way packets.
+    pub(super) id: Option<CallId>,
+    lane: Option<usize>,
+    pub(super) deadline: Option<Instant>,
+}
+
+/// The handler panicked; the panic has been reported.
+#[derive(Debug)]
+pub(super) struct Panicked;
+
+/// An answer for the outbox.
+pub(super) type Answered = (Ticket, Reply);
+
+/// Runs user code and turns a panic into a value.
+pub(super) fn caught<T>(f: impl FnOnce() -> T) -> Result<T, Panicked> {
+    std::panic::catch_unwind(AssertUnwindSafe(f)).map_err(|payload| {
+        // Dropping the payload may panic as well; leaking it is the lesser evil.
+        std::mem::forget(payload);
+        tracing::error!("a handler panicked");
+        Panicked
+    })
+}
+
+/// The calls of the peer's on one connection.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    lanes: Vec<Lane>,
+    /// Calls whose turn it is, held up by the gate: the outbox is full, the service is not ready, hooks still run.
+    ready: VecDeque<(Call, Ticket)>,
+    running: Running,
+    /// Where the call with this id is.
+    places: Vec<Place>,
+    max_calls: usize,
+    queued_one_way: usize,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    busy: bool,
+    queue: VecDeque<(Call, Ticket)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Nowhere,
+    Queued,
+    Running(usize),
+}
+
+impl Inbox {
+    pub(super) fn new(lanes: usize, max_calls: usize) -> Self {
+        Self {
+            lanes: (0..lanes).map(|_| Lane::default()).collect(),
+            ready: VecDeque::new(),
+            running: Running::default(),
+            places: Vec::new(),
+            max_calls,
+            queued_one_way: 0,
+        }
+    }
+
+    /// Makes room for the lanes of a router that has got more handlers.
+    pub(super) fn set_lanes(&mut self, lanes: usize) {
+        self.lanes.resize_with(lanes.max(self.lanes.len()), Lane::default);
+    }
+
+    /// Checks the id of a new request.
+    pub(super) fn check_id(&self, id: CallId) -> Result<(), ProtocolError> {
+        let found = id.get();
+        if found as usize >= self.max_calls {
+            return Err(ProtocolError::BadCallId { found, what: "is above the limit" });
+        }
+        match self.places.get(found as usize) {
+            None | Some(Place::Nowhere) => Ok(()),
+            Some(_) => Err(ProtocolError::BadCallId { found, what: "is in use" }),
+        }
+    }
+
+    /// Takes a call in. If it may start at once it is handed back, to be started.
+    pub(super) fn admit(&mut self, call: Call, id: Option<CallId>, deadline: Option<Instant>) -> Option<(Call, Ticket)> {
+        let lane = call.route().lane().filter(|&lane| lane < self.lanes.len());
+        let ticket = Ticket { id, lane, deadline };
+        if let Some(lane) = lane
+            && self.lanes[lane].busy
+        {
+            self.note_queued(&ticket);
+            self.lanes[lane].queue.push_back((call, ticket));
+            return None;
+        }
+        if let Some(lane) = lane {
+            self.lanes[lane].busy = true;
+        }
+        if self.ready.is_empty() {
+            return Some((call, ticket));
+        }
+        self.hold(call, ticket);
+        None
+    }
+
+    /// Keeps a call whose turn it is until the gate opens.
+    pub(super) fn hold(&mut self, call: Call, ticket: Ticket) {
+        self.note_queued(&ticket);
+        self.ready.push_back((call, ticket));
+    }
+
+    /// The next call that could start if the gate is open.
+    pub(super) fn next(&mut self) -> Option<(Call, Ticket)> {
+        let (call, ticket) = self.ready.pop_front()?;
+        self.note_unqueued(&ticket);
+        Some((call, ticket))
+    }
+
+    /// Whether a call waits only for the gate.
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Starts a call. Returns its answer if it is done at once.
+    #[inline]
+    pub(super) fn start(&mut self, dispatch: &mut dyn Dispatch, call: Call, ticket: Ticket) -> Option<Answered> {
+        let answer = match caught(|| dispatch.call(call)) {
+            Ok(Outcome::Ready(reply)) => reply,
+            Ok(Outcome::Pending(future)) => match self.running.start(future, ticket) {
+                Ok(index) => {
+                    self.set_place(ticket.id, Place::Running(index));
+                    return None;
+                }
+                Err((_, result)) => reply_of(result),
+            },
+            Err(panicked) => reply_of(Err(panicked)),
+        };
+        self.finish(&ticket);
+        Some((ticket, answer))
+    }
+
+    /// Forgets a call that has been answered without being started.
+    pub(super) fn forget(&mut self, ticket: &Ticket) {
+        self.finish(ticket);
+    }
+
+    /// Polls the handlers that have been woken and collects the answers of those that are done.
+    pub(super) fn poll_running(&mut self, driver: &Waker, answers: &mut Vec<Answered>) {
+        let from = answers.len();
+        self.running.poll(driver, |(ticket, result): Finished| answers.push((ticket, reply_of(result))));
+        for (ticket, _) in &answers[from..] {
+            self.finish(ticket);
+        }
+    }
+
+    /// Stops a call that its caller has given up. Returns the answer that ends the exchange, unless it had one already.
+    pub(super) fn cancel(&mut self, id: CallId) -> Option<Answered> {
+        let cancelled = || Reply::from_status(Status::new(Code::Cancelled, ""));
+        match *self.places.get(id.get() as usize)? {
+            Place::Nowhere => None,
+            Place::Running(index) => {
+                let ticket = self.running.stop(index)?;
+                self.finish(&ticket);
+                Some((ticket, cancelled()))
+            }
+            Place::Queued => {
+                let mut found = None;
+                self.remove_queued(|ticket| ticket.id == Some(id), &mut |call, ticket| {
+                    found = Some((ticket, call.refuse(Status::new(Code::Cancelled, ""))));
+                });
+                found
+            }
+        }
+    }
+
+    /// Answers the calls whose deadline has passed, and returns the next deadline.
+    pub(super) fn expire(&mut self, now: Instant, answers: &mut Vec<Answered>) -> Option<Instant> {
+        let passed = |ticket: &Ticket| ticket.deadline.is_some_and(|deadline| deadline <= now);
+        let late: Vec<_> =
+            self.running.iter().filter(|(_, ticket)| passed(ticket)).map(|(index, _)| index).collect();
+        for index in late {
+            if let Some(ticket) = self.running.stop(index) {
+                self.finish(&ticket);
+                answers.push((ticket, Reply::from_status(deadline_exceeded())));
+            }
+        }
+        self.remove_queued(passed, &mut |call, ticket| {
+            answers.push((ticket, call.refuse(deadline_exceeded())));
+        });
+        let queued = self.lanes.iter().flat_map(|lane| &lane.queue).chain(&self.ready).map(|(_, ticket)| ticket);
+        self.running.iter().map(|(_, ticket)| ticket).chain(queued).filter_map(|ticket| ticket.deadline).min()
+    }
+
+    /// Refuses every call that has not started.
+    pub(super) fn refuse_queued(&mut self, status: &Status, answers: &mut Vec<Answered>) {
+        self.remove_queued(|_| true, &mut |call, ticket| answers.push((ticket, call.refuse(status.clone()))));
+    }
+
+    /// One-way packets that wait.
+    pub(super) fn queued_one_way(&self) -> usize {
+        self.queued_one_way
+    }
+
+    /// Whether nothing waits or runs.
+    pub(super) fn is_idle(&self) -> bool {
+        self.running.len() == 0 && self.ready.is_empty() && self.lanes.iter().all(|lane| lane.queue.is_empty())
+    }
+
+    /// Forgets a call that is over, and lets the next of its lane have its turn.
+    fn finish(&mut self, ticket: &Ticket) {
+        self.set_place(ticket.id, Place::Nowhere);
+        let Some(lane) = ticket.lane else { return };
+        let lane = &mut self.lanes[lane];
+        match lane.queue.pop_front() {
+            // Counted as queued all the while.
+            Some(next) => self.ready.push_back(next),
+            None => lane.busy = false,
+        }
+    }
+
+    /// Takes calls out of the queues. A call that had its turn gives it to the next of its lane.
+    fn remove_queued(&mut self, which: impl Fn(&Ticket) -> bool, out: &mut dyn FnMut(Call, Ticket)) {
+        for lane in 0..self.lanes.len() {
+            let mut queue = std::mem::take(&mut self.lanes[lane].queue);
+            for (call, ticket) in extract(&mut queue, &which) {
+                self.note_unqueued(&ticket);
+                out(call, ticket);
+            }
+            self.lanes[lane].queue = queue;
+        }
+        let mut ready = std::mem::take(&mut self.ready);
+        let removed = extract(&mut ready, &which);
+        self.ready = ready;
+        for (call, ticket) in removed {
+            self.note_unqueued(&ticket);
+            self.finish(&ticket);
+            out(call, ticket);
+        }
+    }
+
+    fn note_queued(&mut self, ticket: &Ticket) {
+        match ticket.id {
+            Some(_) => self.set_place(ticket.id, Place::Queued),
+            None => self.queued_one_way += 1,
+        }
+    }
+
+    fn note_unqueued(&mut self, ticket: &Ticket) {
+        match ticket.id {
+            Some(_) => self.set_place(ticket.id, Place::Nowhere),
+            None => self.queued_one_way -= 1,
+        }
+    }
+
+    fn set_place(&mut self, id: Option<CallId>, place: Place) {
+        let Some(id) = id else { return };
+        let index = id.get() as usize;
+        if index >= self.places.len() {
+            if place == Place::Nowhere {
+                return;
+            }
+            self.places.resize(index + 1, Place::Nowhere);
+        }
+        self.places[index] = place;
+    }
+}
+
+/// What the caller is told when its deadline has passed.
+pub(super) fn deadline_exceeded() -> Status {
+    Status::new(Code::DeadlineExceeded, "the deadline has passed")
+}
+
+fn reply_of(result: Result<Reply, Panicked>) -> Reply {
+    // Nothing of the panic reaches the peer.
+    result.unwrap_or_else(|Panicked| Reply::from_status(Status::internal("the handler failed")))
+}
+
+fn extract(
+    queue: &mut VecDeque<(Call, Ticket)>,
+    which: impl Fn(&Ticket) -> bool,
+) -> Vec<(Call, Ticket)> {
+    if !queue.iter().any(|(_, ticket)| which(ticket)) {
+        return Vec::new();
+    }
+    let (removed, kept): (VecDeque<_>, VecDeque<_>) = queue.drain(..).partition(|(_, ticket)| which(ticket));
+    *queue = kept;
+    removed.into()
+}
+
+/// Whether a failed one-way call is worth a line in the log: nobody else will hear of it.
+pub(super) fn kind_of(ticket: &Ticket) -> CallKind {
+    if ticket.id.is_some() { CallKind::Request } else { CallKind::OneWay }
+}

@@ -1,0 +1,26 @@
+//! The driver of a connection: one task that owns the link, takes frames apart, runs handlers in place, and writes
+//! what everybody has put into the outbox.
+//!
+//! It is a state machine polled by hand and never awaits a write while it could read: two peers that both write
+//! would wait for each other.
+
+mod cell;
+mod dispatch;
+mod driver;
+mod establish;
+mod frames;
+mod hooks;
+mod inbox;
+mod options;
+mod phase;
+mod running;
+mod timer;
+
+pub use self::{
+    cell::RouterCell,
+    dispatch::{Dispatch, Layered, Serving},
+    driver::Driver,
+    establish::{ConnectError, Established, accept, connect, refuse},
+    hooks::run_disconnected,
+    options::Options,
+};

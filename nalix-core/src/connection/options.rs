@@ -1,0 +1,71 @@
+//! What can be set about a connection.
+
+use std::time::Duration;
+
+use crate::session::MAX_MESSAGE;
+
+/// Limits and times of a connection. Both ends have their own; where they must agree, the smaller value counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Options {
+    /// The longest message in either direction, in bytes of its encoding. Default 1 MiB, at most
+    /// [`MAX_MESSAGE`](crate::session::MAX_MESSAGE).
+    ///
+    /// Too low refuses honest packets (at their sender, with an error); too high lets each connection take that much
+    /// memory while a message arrives.
+    pub max_message: usize,
+    /// How many calls of the peer's may be in flight here. Default 1,024, from 1 to 65,536.
+    ///
+    /// The peer makes further calls wait. Too low slows pipelining; too high lets each connection keep that many
+    /// handlers running.
+    pub max_calls: usize,
+    /// How many one-way packets may wait for their handlers before the link is not read for a while. Default 1,024,
+    /// at least 1.
+    pub max_queued: usize,
+    /// Senders wait once this many bytes wait to be written. Default 1 MiB, at least 1.
+    ///
+    /// Too low makes senders wait for each flush; too high lets a peer that does not read take that much memory.
+    pub outbox: usize,
+    /// How long the handshake may take. Default 10 s. Zero refuses every connection.
+    pub handshake_timeout: Duration,
+    /// How long a close may take that this side has begun: writing what is left, and waiting for the peer to have
+    /// read it. Default 1 s. Zero drops what has not been written.
+    pub close_timeout: Duration,
+    /// How long a peer may take nothing of what is to be written before the connection is dropped. Default 30 s.
+    ///
+    /// Too low drops peers on slow links; too high keeps dead ones. Zero drops at the first write that blocks.
+    pub stall_timeout: Duration,
+    /// How long a request waits for its answer unless it says otherwise. Default 30 s; `None` waits for ever.
+    pub request_timeout: Option<Duration>,
+    /// The longest that a handler may run for a request, whatever the caller allows. Default `None`: as long as the
+    /// caller waits.
+    pub max_deadline: Option<Duration>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            max_message: 1 << 20,
+            max_calls: 1_024,
+            max_queued: 1_024,
+            outbox: 1 << 20,
+            handshake_timeout: Duration::from_secs(10),
+            close_timeout: Duration::from_secs(1),
+            stall_timeout: Duration::from_secs(30),
+            request_timeout: Some(Duration::from_secs(30)),
+            max_deadline: None,
+        }
+    }
+}
+
+impl Options {
+    /// The same options with every number inside its range.
+    #[must_use]
+    pub fn in_range(mut self) -> Self {
+        self.max_message = self.max_message.min(MAX_MESSAGE);
+        self.max_calls = self.max_calls.clamp(1, 65_536);
+        self.max_queued = self.max_queued.max(1);
+        self.outbox = self.outbox.max(1);
+        self
+    }
+}

@@ -1,0 +1,102 @@
+//! One packet on its way to its handler.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::{Context, Reply, ReplyBuffer, Route};
+use crate::{Opcode, packet::Packet, status::Status, wire::Decode};
+
+/// Whether a call wants an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CallKind {
+    /// It is answered exactly once.
+    Request,
+    /// It is not answered; a failure is only traced.
+    OneWay,
+}
+
+/// What a tower layer sees: a packet that has arrived and has not been decoded.
+#[derive(Debug)]
+pub struct Call {
+    kind: CallKind,
+    route: Route,
+    context: Context,
+    payload: Bytes,
+    reply: ReplyBuffer,
+}
+
+impl Call {
+    /// A call of the packet that `route` leads to.
+    pub fn new(kind: CallKind, route: Route, context: Context, payload: Bytes, reply: ReplyBuffer) -> Self {
+        Self { kind, route, context, payload, reply }
+    }
+
+    /// Whether it wants an answer.
+    pub fn kind(&self) -> CallKind {
+        self.kind
+    }
+
+    /// The opcode of its packet.
+    pub fn opcode(&self) -> Opcode {
+        self.context.opcode()
+    }
+
+    /// Where its handler is.
+    pub fn route(&self) -> Route {
+        self.route
+    }
+
+    /// The connection it came from, and what belongs to the call.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// The encoded packet.
+    pub fn payload(&self) -> &Bytes {
+        &self.payload
+    }
+
+    /// When its caller stops waiting, if it ever does.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.context.deadline()
+    }
+
+    /// Answers it without running its handler.
+    pub fn refuse(self, status: Status) -> Reply {
+        self.reply.status(status)
+    }
+
+    /// Takes it apart.
+    pub fn into_parts(self) -> Parts {
+        Parts { context: self.context, payload: self.payload, reply: self.reply }
+    }
+}
+
+/// What a handler is given.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Parts {
+    /// The connection, and what belongs to the call.
+    pub context: Context,
+    /// The encoded packet.
+    pub payload: Bytes,
+    /// Where the reply is written.
+    pub reply: ReplyBuffer,
+}
+
+/// Decodes the packet of a call, or answers why it can't be. Used by generated handlers.
+///
+/// # Errors
+/// The [`Reply`] that tells the caller what is wrong with the payload.
+pub fn decode_call<'de, P: Packet + Decode<'de>>(
+    payload: &'de Bytes,
+    context: &Context,
+    reply: ReplyBuffer,
+) -> Result<(P, ReplyBuffer), Reply> {
+    match crate::packet::decode_packet::<P>(payload, context.limits()) {
+        Ok(packet) => Ok((packet, reply)),
+        Err(error) => Err(reply.malformed(P::NAME, &error)),
+    }
+}

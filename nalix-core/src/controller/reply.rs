@@ -1,0 +1,157 @@
+//! Answers, already encoded.
+
+use std::{fmt, future::Future, pin::Pin};
+
+use crate::{
+    error::{DecodeError, EncodeError},
+    status::{Code, Status},
+    wire::{Encode, Writer},
+};
+
+/// What a handler has come to, or will.
+pub enum Outcome {
+    /// Done.
+    Ready(Reply),
+    /// Not polled yet, or waiting.
+    Pending(ReplyFuture),
+}
+
+/// A handler that has not finished.
+pub type ReplyFuture = Pin<Box<dyn Future<Output = Reply> + Send>>;
+
+impl fmt::Debug for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Ready(reply) => f.debug_tuple("Ready").field(reply).finish(),
+            Outcome::Pending(_) => f.write_str("Pending"),
+        }
+    }
+}
+
+impl From<Reply> for Outcome {
+    fn from(reply: Reply) -> Self {
+        Outcome::Ready(reply)
+    }
+}
+
+/// What kind of answer a [`Reply`] is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReplyKind {
+    /// The reply type of the packet, encoded.
+    Value,
+    /// The error type of the packet, encoded.
+    Application,
+    /// Any other failure. Boxed, since it is rare and large.
+    Status(Box<Status>),
+    /// The packet is one-way and its handler is done.
+    Nothing,
+}
+
+/// An answer: encoded, and ready for the outbox.
+#[derive(Debug)]
+pub struct Reply {
+    kind: ReplyKind,
+    /// The encoded value or error; empty for the other kinds, and kept for its capacity.
+    body: Vec<u8>,
+}
+
+impl Reply {
+    /// A failure that is made without a call at hand, for instance by a layer.
+    pub fn from_status(status: Status) -> Self {
+        ReplyBuffer::unbounded().status(status)
+    }
+
+    /// What kind of answer it is.
+    pub fn kind(&self) -> &ReplyKind {
+        &self.kind
+    }
+
+    /// The encoded value or application error.
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// The status, if it is a failure other than the packet's own error.
+    pub fn status(&self) -> Option<&Status> {
+        match &self.kind {
+            ReplyKind::Status(status) => Some(status),
+            _ => None,
+        }
+    }
+
+    /// Gives the buffer back for the next reply.
+    pub(crate) fn into_buffer(mut self) -> Vec<u8> {
+        self.body.clear();
+        self.body
+    }
+}
+
+/// Where a reply is written: a recycled buffer with the connection's message limit.
+#[derive(Debug)]
+pub struct ReplyBuffer {
+    buf: Vec<u8>,
+    limit: usize,
+}
+
+impl ReplyBuffer {
+    /// Uses `buf` (its content is dropped) for a reply of at most `limit` bytes.
+    pub fn new(mut buf: Vec<u8>, limit: usize) -> Self {
+        buf.clear();
+        Self { buf, limit }
+    }
+
+    /// A fresh buffer without a limit.
+    pub fn unbounded() -> Self {
+        Self::new(Vec::new(), usize::MAX)
+    }
+
+    /// Answers with the packet's reply type.
+    #[inline]
+    pub fn value<T: Encode>(self, value: &T) -> Reply {
+        self.encode(ReplyKind::Value, value)
+    }
+
+    /// Answers with the packet's error type.
+    pub fn application<E: Encode>(self, error: &E) -> Reply {
+        self.encode(ReplyKind::Application, error)
+    }
+
+    /// Answers with a failure.
+    #[cold]
+    pub fn status(mut self, status: Status) -> Reply {
+        self.buf.clear();
+        Reply { kind: ReplyKind::Status(Box::new(status)), body: self.buf }
+    }
+
+    /// Ends a one-way call.
+    pub fn nothing(self) -> Reply {
+        Reply { kind: ReplyKind::Nothing, body: self.buf }
+    }
+
+    /// Answers that the payload is not the packet it claims to be.
+    #[cold]
+    pub fn malformed(self, packet: &'static str, error: &DecodeError) -> Reply {
+        self.status(Status::new(Code::Malformed, format!("{packet}: {error}")))
+    }
+
+    #[inline]
+    fn encode<T: Encode>(mut self, kind: ReplyKind, value: &T) -> Reply {
+        let mut w = Writer::new(&mut self.buf, self.limit);
+        value.encode(&mut w);
+        match w.finish() {
+            Ok(_) => Reply { kind, body: self.buf },
+            Err(error) => self.unencodable(&error),
+        }
+    }
+
+    #[cold]
+    fn unencodable(self, error: &EncodeError) -> Reply {
+        tracing::error!(%error, "a handler's reply cannot be sent");
+        let code = match error {
+            EncodeError::MessageTooLarge { .. } => Code::ResourceExhausted,
+            _ => Code::Internal,
+        };
+        self.status(Status::new(code, "the reply cannot be sent"))
+    }
+}

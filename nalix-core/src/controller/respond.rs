@@ -1,0 +1,116 @@
+//! What a handler may return.
+
+use super::{Reply, ReplyBuffer};
+use crate::{
+    packet::{OneWay, Request},
+    status::{Failure, Status},
+};
+
+/// A value that a handler of packet `P` may return.
+///
+/// `M` only tells the implementations apart; it is always inferred.
+#[diagnostic::on_unimplemented(
+    message = "a handler of `{P}` cannot return `{Self}`",
+    label = "not a reply to `{P}`",
+    note = "a handler returns the packet's `reply` type `R`, or `Result<R, E>` where `E` is the packet's `error` type, \
+            `Status` or `Failure<_>`; a handler of a one-way packet returns nothing or `Result<(), Status>`"
+)]
+pub trait Respond<P, M> {
+    /// Encodes the answer.
+    fn respond(self, buffer: ReplyBuffer) -> Reply;
+}
+
+/// The types that tell the implementations of [`Respond`] apart.
+pub mod respond_marker {
+    use std::marker::PhantomData;
+
+    /// The reply itself.
+    #[derive(Debug)]
+    pub struct Value;
+    /// A `Result` of the reply.
+    #[derive(Debug)]
+    pub struct Fallible<M>(PhantomData<M>);
+    /// Nothing.
+    #[derive(Debug)]
+    pub struct Nothing;
+    /// A `Result` of nothing.
+    #[derive(Debug)]
+    pub struct FallibleNothing;
+    /// The packet's error type.
+    #[derive(Debug)]
+    pub struct Application;
+    /// A status.
+    #[derive(Debug)]
+    pub struct OnlyStatus;
+    /// Either of both.
+    #[derive(Debug)]
+    pub struct Either;
+}
+
+use respond_marker::{Application, Either, Fallible, FallibleNothing, Nothing, OnlyStatus, Value};
+
+impl<P: Request> Respond<P, Value> for P::Reply {
+    #[inline]
+    fn respond(self, buffer: ReplyBuffer) -> Reply {
+        buffer.value(&self)
+    }
+}
+
+impl<P: Request, F: IntoFailure<P::Error, M>, M> Respond<P, Fallible<M>> for Result<P::Reply, F> {
+    #[inline]
+    fn respond(self, buffer: ReplyBuffer) -> Reply {
+        match self {
+            Ok(reply) => buffer.value(&reply),
+            Err(failure) => match failure.into_failure() {
+                Failure::Application(error) => buffer.application(&error),
+                Failure::Status(status) => buffer.status(status),
+            },
+        }
+    }
+}
+
+impl<P: OneWay> Respond<P, Nothing> for () {
+    #[inline]
+    fn respond(self, buffer: ReplyBuffer) -> Reply {
+        buffer.nothing()
+    }
+}
+
+impl<P: OneWay> Respond<P, FallibleNothing> for Result<(), Status> {
+    #[inline]
+    fn respond(self, buffer: ReplyBuffer) -> Reply {
+        match self {
+            Ok(()) => buffer.nothing(),
+            Err(status) => buffer.status(status),
+        }
+    }
+}
+
+/// The error half of a handler's `Result`, for a packet with error type `E`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an error that this packet's handler may return",
+    label = "neither the packet's `error` type, nor `Status`, nor `Failure<_>`",
+    note = "declare it on the packet with `#[packet(..., error = {Self})]`, or convert it to `Status`"
+)]
+pub trait IntoFailure<E, M> {
+    /// Sorts the error.
+    fn into_failure(self) -> Failure<E>;
+}
+
+impl<E> IntoFailure<E, Application> for E {
+    fn into_failure(self) -> Failure<E> {
+        Failure::Application(self)
+    }
+}
+
+impl<E> IntoFailure<E, OnlyStatus> for Status {
+    fn into_failure(self) -> Failure<E> {
+        Failure::Status(self)
+    }
+}
+
+impl<E> IntoFailure<E, Either> for Failure<E> {
+    fn into_failure(self) -> Failure<E> {
+        self
+    }
+}

@@ -1,0 +1,289 @@
+//! The table of handlers, and calling through it.
+
+use std::{
+    convert::Infallible,
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context as TaskContext, Poll},
+};
+
+use super::{
+    Call, Context, Controller, Handlers, HandlerSpec, HookFuture, Order, Outcome, Reply, ReplyFuture, RouterError,
+    Run, StateMap, discovered, handlers::Handler,
+};
+use crate::{Opcode, error::DuplicateError, status::CloseReason};
+
+/// Where a packet goes: its handler, and the lane it waits in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    handler: u16,
+    /// `u16::MAX` where there is none.
+    lane: u16,
+}
+
+impl Route {
+    /// The lane whose packets run one after the other, if it has one. Lanes are numbered from 0.
+    pub fn lane(self) -> Option<usize> {
+        (self.lane != NONE).then_some(usize::from(self.lane))
+    }
+}
+
+const NONE: u16 = u16::MAX;
+
+/// Every handler of a server or client, found by opcode. Cheap to clone.
+#[derive(Clone)]
+pub struct Router {
+    table: Arc<Table>,
+}
+
+struct Table {
+    /// Index into `handlers` by opcode.
+    routes: Box<[Route]>,
+    handlers: Vec<(HandlerSpec, Arc<dyn Handler>)>,
+    hooks: Vec<Arc<dyn Hooks>>,
+    lanes: usize,
+    states: Arc<StateMap>,
+}
+
+impl fmt::Debug for Router {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.handlers()).finish()
+    }
+}
+
+impl Router {
+    /// A router without handlers: every packet is answered with `Unimplemented`.
+    pub fn empty() -> Self {
+        Self::assemble(Vec::new(), Vec::new(), Arc::default()).unwrap_or_else(|_| unreachable!("nothing to clash"))
+    }
+
+    /// Starts a table.
+    pub fn builder() -> RouterBuilder {
+        RouterBuilder::default()
+    }
+
+    /// Where packets with this opcode go.
+    #[inline]
+    pub fn route(&self, opcode: Opcode) -> Option<Route> {
+        let route = self.table.routes[usize::from(opcode.get())];
+        (route.handler != NONE).then_some(route)
+    }
+
+    /// Runs the handler of a call. A handler that is not async has finished when this returns.
+    ///
+    /// # Panics
+    /// If the call's route is not of this router, and if the handler panics.
+    #[inline]
+    pub fn dispatch(&self, call: Call) -> Outcome {
+        let (spec, handler) = &self.table.handlers[usize::from(call.route().handler)];
+        match spec.run {
+            Run::Inline => handler.call(call),
+            Run::Spawn | Run::Blocking => super::offload::offload(spec.run, Arc::clone(handler), call),
+        }
+    }
+
+    /// How many lanes the handlers declare; [`Route::lane`] is below.
+    pub fn lanes(&self) -> usize {
+        self.table.lanes
+    }
+
+    /// All handlers, in the order in which they were added.
+    pub fn handlers(&self) -> impl ExactSizeIterator<Item = &HandlerSpec> {
+        self.table.handlers.iter().map(|(spec, _)| spec)
+    }
+
+    /// The shared state that handlers extract.
+    pub fn states(&self) -> &Arc<StateMap> {
+        &self.table.states
+    }
+
+    /// The hooks that run when a connection is ready, in the order in which their controllers were added, without
+    /// those of the first `from` controllers.
+    pub fn connected_from(&self, from: usize, ctx: &Context) -> Vec<HookFuture> {
+        self.table.hooks.iter().skip(from).filter_map(|hooks| hooks.connected(ctx)).collect()
+    }
+
+    /// How many controllers there are.
+    pub fn hook_count(&self) -> usize {
+        self.table.hooks.len()
+    }
+
+    /// The hooks of all controllers that run when a connection has ended, last added first.
+    pub fn disconnected(&self, ctx: &Context, why: &CloseReason) -> Vec<HookFuture> {
+        self.table.hooks.iter().rev().filter_map(|hooks| hooks.disconnected(ctx, why)).collect()
+    }
+
+    /// This router with one more controller.
+    ///
+    /// # Errors
+    /// [`RouterError`] if it serves an opcode that is served already, or needs a state that is not there.
+    pub fn with<C: Controller>(&self, controller: C) -> Result<Router, RouterError> {
+        let mut builder = RouterBuilder::default();
+        builder.add(controller);
+        let mut handlers: Vec<_> = Vec::with_capacity(self.table.handlers.len() + builder.handlers.list.len());
+        for (spec, handler) in &self.table.handlers {
+            handlers.push((spec.clone(), Arc::clone(handler)));
+        }
+        handlers.append(&mut builder.handlers.list);
+        let mut hooks = self.table.hooks.clone();
+        hooks.append(&mut builder.hooks);
+        Self::assemble(handlers, hooks, Arc::clone(&self.table.states))
+    }
+
+    fn assemble(
+        handlers: Vec<(HandlerSpec, Arc<dyn Handler>)>,
+        hooks: Vec<Arc<dyn Hooks>>,
+        states: Arc<StateMap>,
+    ) -> Result<Self, RouterError> {
+        let mut routes = vec![Route { handler: NONE, lane: NONE }; 1 << 16].into_boxed_slice();
+        let mut lanes: Vec<Order> = Vec::new();
+        for (i, (spec, _)) in handlers.iter().enumerate() {
+            let slot = &mut routes[usize::from(spec.opcode.get())];
+            if slot.handler != NONE {
+                return Err(duplicate(&handlers[usize::from(slot.handler)].0, spec).into());
+            }
+            if let Some(state) = spec.required.missing(&states) {
+                return Err(RouterError::MissingState { handler: spec.name, state });
+            }
+            let lane = match spec.order {
+                Order::Concurrent => NONE,
+                order => {
+                    let at = lanes.iter().position(|&lane| lane == order).unwrap_or_else(|| {
+                        lanes.push(order);
+                        lanes.len() - 1
+                    });
+                    u16::try_from(at).unwrap_or(NONE)
+                }
+            };
+            *slot = Route { handler: u16::try_from(i).unwrap_or(NONE), lane };
+        }
+        Ok(Router { table: Arc::new(Table { routes, handlers, hooks, lanes: lanes.len(), states }) })
+    }
+}
+
+/// Both handlers, ordered by name so that the message does not depend on the order of registration.
+fn duplicate(a: &HandlerSpec, b: &HandlerSpec) -> DuplicateError {
+    let (first, second) = if (a.name, a.location) <= (b.name, b.location) { (a, b) } else { (b, a) };
+    DuplicateError {
+        what: format!("opcode {}", a.opcode),
+        opcode: Some(a.opcode),
+        first: first.name.to_owned(),
+        first_at: first.location.to_string(),
+        second: second.name.to_owned(),
+        second_at: second.location.to_string(),
+    }
+}
+
+impl tower_service::Service<Call> for Router {
+    type Response = Reply;
+    type Error = Infallible;
+    type Future = RouterFuture;
+
+    fn poll_ready(&mut self, _: &mut TaskContext<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, call: Call) -> RouterFuture {
+        match self.dispatch(call) {
+            Outcome::Ready(reply) => RouterFuture { ready: Some(reply), pending: None },
+            Outcome::Pending(future) => RouterFuture { ready: None, pending: Some(future) },
+        }
+    }
+}
+
+/// The future of [`Router`] as a tower service.
+pub struct RouterFuture {
+    ready: Option<Reply>,
+    pending: Option<ReplyFuture>,
+}
+
+impl fmt::Debug for RouterFuture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RouterFuture").field("ready", &self.ready).finish_non_exhaustive()
+    }
+}
+
+impl Future for RouterFuture {
+    type Output = Result<Reply, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        if let Some(reply) = self.ready.take() {
+            return Poll::Ready(Ok(reply));
+        }
+        match &mut self.pending {
+            Some(future) => future.as_mut().poll(cx).map(Ok),
+            None => Poll::Pending,
+        }
+    }
+}
+
+trait Hooks: Send + Sync {
+    fn connected(&self, ctx: &Context) -> Option<HookFuture>;
+    fn disconnected(&self, ctx: &Context, why: &CloseReason) -> Option<HookFuture>;
+}
+
+struct HooksOf<C>(Arc<C>);
+
+impl<C: Controller> Hooks for HooksOf<C> {
+    fn connected(&self, ctx: &Context) -> Option<HookFuture> {
+        self.0.connected(ctx)
+    }
+
+    fn disconnected(&self, ctx: &Context, why: &CloseReason) -> Option<HookFuture> {
+        self.0.disconnected(ctx, why)
+    }
+}
+
+/// Puts a [`Router`] together.
+#[derive(Default)]
+pub struct RouterBuilder {
+    handlers: Handlers,
+    hooks: Vec<Arc<dyn Hooks>>,
+    states: StateMap,
+    twice: Option<&'static str>,
+}
+
+impl fmt::Debug for RouterBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RouterBuilder").field("handlers", &self.handlers).finish_non_exhaustive()
+    }
+}
+
+impl RouterBuilder {
+    /// Adds a controller.
+    pub fn add<C: Controller>(&mut self, controller: C) {
+        let controller = Arc::new(controller);
+        controller.register(&mut self.handlers);
+        self.hooks.push(Arc::new(HooksOf(controller)));
+    }
+
+    /// Adds every controller linked into the program whose type has a `Default`.
+    pub fn discover(&mut self) {
+        for info in discovered() {
+            info.add_to(self);
+        }
+    }
+
+    /// Adds shared state.
+    pub fn state<T: Send + Sync + 'static>(&mut self, value: T) {
+        if !self.states.insert(value) {
+            self.twice = Some(std::any::type_name::<T>());
+        }
+    }
+
+    /// Checks everything and builds the table.
+    ///
+    /// # Errors
+    /// [`RouterError`] if two handlers serve one opcode, there is no handler, or a state is missing or given twice.
+    pub fn build(self) -> Result<Router, RouterError> {
+        if let Some(state) = self.twice {
+            return Err(RouterError::DuplicateState { state });
+        }
+        if self.handlers.list.is_empty() {
+            return Err(RouterError::Empty);
+        }
+        Router::assemble(self.handlers.list, self.hooks, Arc::new(self.states))
+    }
+}

@@ -1,0 +1,96 @@
+//! The payload of a Control frame: messages about the connection itself.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::failure::{put_advice, put_text, take_advice, take_code, take_text};
+use crate::{
+    error::DecodeError,
+    status::{CloseCode, CloseReason, Side},
+    wire::{Encode, Limits, Reader, Writer},
+};
+
+/// A message about the connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Control {
+    /// The sender closes; nothing comes after this.
+    Close(CloseReason),
+    /// The sender will close soon: finish, and start nothing new.
+    Drain {
+        /// How long until it closes, in whole milliseconds on the wire.
+        within: Duration,
+    },
+    /// A message that this version does not know. Answered with nothing: it is a hint by definition.
+    Unknown(u8),
+}
+
+impl Control {
+    /// Reads a payload.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if it is malformed.
+    pub fn decode(payload: &Bytes) -> Result<Self, DecodeError> {
+        let mut r = Reader::from_bytes(payload, &Limits::DEFAULT);
+        Ok(match r.u8()? {
+            CLOSE => Control::Close(take_reason(&mut r)?),
+            DRAIN => Control::Drain { within: Duration::from_millis(r.varint()?) },
+            other => Control::Unknown(other),
+        })
+    }
+}
+
+impl Encode for Control {
+    fn encode(&self, w: &mut Writer<'_>) {
+        match self {
+            Control::Close(reason) => {
+                w.put_u8(CLOSE);
+                put_reason(w, reason);
+            }
+            Control::Drain { within } => {
+                w.put_u8(DRAIN);
+                w.put_varint(u64::try_from(within.as_millis()).unwrap_or(u64::MAX));
+            }
+            Control::Unknown(other) => w.put_u8(*other),
+        }
+    }
+}
+
+/// Writes a close reason: the payload of a Close message, and the body of an Abort record.
+pub(crate) fn put_reason(w: &mut Writer<'_>, reason: &CloseReason) {
+    w.put_varint(u64::from(reason.code.to_u16()));
+    put_advice(w, reason.advice);
+    put_text(w, &reason.message);
+}
+
+/// Reads a close reason of the peer's.
+pub(crate) fn take_reason(r: &mut Reader<'_>) -> Result<CloseReason, DecodeError> {
+    let code = CloseCode::from_u16(take_code(r)?);
+    let advice = take_advice(r)?;
+    let message = take_text(r)?;
+    Ok(CloseReason::new(code, message).with_advice(advice).by(Side::Peer))
+}
+
+const CLOSE: u8 = 0;
+const DRAIN: u8 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{status::Advice, wire::to_vec};
+
+    #[test]
+    fn messages_round_trip() {
+        let reason = CloseReason::new(CloseCode::GoingAway, "restart").with_advice(Advice::Reconnect);
+        for message in [
+            Control::Close(reason.by(Side::Peer)),
+            Control::Drain { within: Duration::from_secs(5) },
+            Control::Unknown(77),
+        ] {
+            let bytes = Bytes::from(to_vec(&message).unwrap());
+            assert_eq!(Control::decode(&bytes).unwrap(), message);
+            assert!(Control::decode(&bytes.slice(..0)).is_err());
+        }
+    }
+}

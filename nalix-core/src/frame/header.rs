@@ -1,0 +1,267 @@
+//! The head of a frame.
+
+use std::ops::Range;
+
+use crate::{CallId, Opcode, error::ProtocolError, wire::varint};
+
+/// What a frame is for: the low four bits of its tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FrameKind {
+    /// A one-way packet.
+    Notify,
+    /// A packet that wants an answer.
+    Request,
+    /// The answer: the packet's reply type.
+    Reply,
+    /// The answer: the packet's error type, or a status.
+    Error,
+    /// Whoever asked does not want the answer any more.
+    Cancel,
+    /// One or more items of a stream.
+    Item,
+    /// The end of a stream.
+    End,
+    /// More items may be sent.
+    Credit,
+    /// Answer me.
+    Ping,
+    /// The answer to a ping.
+    Pong,
+    /// What has been received so far.
+    Ack,
+    /// About the connection itself.
+    Control,
+    /// The next fragment of a message.
+    Continue,
+    /// A kind that this version does not know; it is laid out like a reply.
+    Unknown(u8),
+}
+
+impl FrameKind {
+    const fn from_bits(bits: u8) -> Option<Self> {
+        Some(match bits {
+            // Zero is no kind, so that a run of zero bytes is never a run of frames.
+            0 => return None,
+            1 => FrameKind::Notify,
+            2 => FrameKind::Request,
+            3 => FrameKind::Reply,
+            4 => FrameKind::Error,
+            5 => FrameKind::Cancel,
+            6 => FrameKind::Item,
+            7 => FrameKind::End,
+            8 => FrameKind::Credit,
+            9 => FrameKind::Ping,
+            10 => FrameKind::Pong,
+            11 => FrameKind::Ack,
+            12 => FrameKind::Control,
+            13 => FrameKind::Continue,
+            other => FrameKind::Unknown(other),
+        })
+    }
+
+    const fn bits(self) -> u8 {
+        match self {
+            FrameKind::Notify => 1,
+            FrameKind::Request => 2,
+            FrameKind::Reply => 3,
+            FrameKind::Error => 4,
+            FrameKind::Cancel => 5,
+            FrameKind::Item => 6,
+            FrameKind::End => 7,
+            FrameKind::Credit => 8,
+            FrameKind::Ping => 9,
+            FrameKind::Pong => 10,
+            FrameKind::Ack => 11,
+            FrameKind::Control => 12,
+            FrameKind::Continue => 13,
+            FrameKind::Unknown(bits) => bits & KIND_MASK,
+        }
+    }
+
+    const fn has_id(self) -> bool {
+        !matches!(
+            self,
+            FrameKind::Notify | FrameKind::Ping | FrameKind::Pong | FrameKind::Ack | FrameKind::Control
+        )
+    }
+
+    const fn has_opcode(self) -> bool {
+        matches!(self, FrameKind::Notify | FrameKind::Request)
+    }
+
+    /// Only packets carry metadata.
+    const fn may_have_metadata(self) -> bool {
+        self.has_opcode()
+    }
+}
+
+/// Everything of a frame but its payload. Fields that the kind does not have are zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// What the frame is for.
+    pub kind: FrameKind,
+    /// Whether the payload starts with a metadata block.
+    pub metadata: bool,
+    /// The call it belongs to.
+    pub id: CallId,
+    /// The packet it carries.
+    pub opcode: Opcode,
+}
+
+impl Head {
+    /// The head of a frame about a call.
+    pub const fn of_call(kind: FrameKind, id: CallId) -> Self {
+        Self { kind, metadata: false, id, opcode: Opcode::new(0) }
+    }
+
+    /// The head of a request.
+    pub const fn request(id: CallId, opcode: Opcode) -> Self {
+        Self { kind: FrameKind::Request, metadata: false, id, opcode }
+    }
+
+    /// The head of a one-way packet.
+    pub const fn notify(opcode: Opcode) -> Self {
+        Self { kind: FrameKind::Notify, metadata: false, id: CallId::new(0), opcode }
+    }
+
+    /// The head of a frame that belongs to no call and carries no packet.
+    pub const fn plain(kind: FrameKind) -> Self {
+        Self::of_call(kind, CallId::new(0))
+    }
+
+    /// Says that the payload starts with a metadata block.
+    #[must_use]
+    pub const fn with_metadata(mut self) -> Self {
+        self.metadata = true;
+        self
+    }
+}
+
+/// A frame found in a record's body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parsed {
+    /// Its head.
+    pub head: Head,
+    /// Where its payload lies in the body; the next frame starts at its end.
+    pub payload: Range<usize>,
+}
+
+/// Appends a frame's head, without the length that follows it.
+#[inline]
+pub fn put_head(out: &mut Vec<u8>, head: Head) {
+    let mut buf = [0u8; 1 + 5 + 2];
+    let mut n = 1;
+    buf[0] = head.kind.bits() | if head.metadata { METADATA } else { 0 };
+    if head.kind.has_id() {
+        n += varint::put(u64::from(head.id.get()), &mut buf[n..]);
+    }
+    if head.kind.has_opcode() {
+        buf[n..n + 2].copy_from_slice(&head.opcode.get().to_le_bytes());
+        n += 2;
+    }
+    out.extend_from_slice(&buf[..n]);
+}
+
+/// Finds the frame that starts at `at` in the body of a record.
+///
+/// # Errors
+/// [`ProtocolError::BadFrame`] if there is no whole, well-formed frame.
+#[inline]
+pub fn parse(body: &[u8], at: usize) -> Result<Parsed, ProtocolError> {
+    let rest = body.get(at..).unwrap_or_default();
+    let (&tag, mut rest) = rest.split_first().ok_or(bad("empty"))?;
+    let kind = FrameKind::from_bits(tag & KIND_MASK).ok_or(bad("kind 0"))?;
+    let metadata = tag & METADATA != 0;
+    if tag & !(KIND_MASK | METADATA) != 0 {
+        return Err(bad("reserved or unsupported flag"));
+    }
+    if metadata && !kind.may_have_metadata() {
+        return Err(bad("metadata on a frame that carries no packet"));
+    }
+    let mut id = 0;
+    if kind.has_id() {
+        let value;
+        (value, rest) = short_varint(rest)?;
+        id = value;
+    }
+    let mut opcode = 0;
+    if kind.has_opcode() {
+        let (bytes, behind) = rest.split_first_chunk::<2>().ok_or(bad("cut opcode"))?;
+        opcode = u16::from_le_bytes(*bytes);
+        rest = behind;
+    }
+    let (len, rest) = short_varint(rest)?;
+    let len = len as usize;
+    if len > rest.len() {
+        return Err(bad("payload longer than its record"));
+    }
+    let start = body.len() - rest.len();
+    let head = Head { kind, metadata, id: CallId::new(id), opcode: Opcode::new(opcode) };
+    Ok(Parsed { head, payload: start..start + len })
+}
+
+#[inline]
+fn short_varint(input: &[u8]) -> Result<(u32, &[u8]), ProtocolError> {
+    if let [b, rest @ ..] = input
+        && *b < 0x80
+    {
+        return Ok((u32::from(*b), rest));
+    }
+    let (value, rest) = varint::split(input).map_err(|_| bad("bad varint"))?;
+    Ok((u32::try_from(value).map_err(|_| bad("varint over 32 bits"))?, rest))
+}
+
+const fn bad(what: &'static str) -> ProtocolError {
+    ProtocolError::BadFrame { what }
+}
+
+const KIND_MASK: u8 = 0x0f;
+const METADATA: u8 = 0x40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_round_trip() {
+        for bits in 1..16 {
+            let kind = FrameKind::from_bits(bits).unwrap();
+            for id in [0, 1, 127, 128, u32::MAX] {
+                let head = Head {
+                    kind,
+                    metadata: kind.may_have_metadata(),
+                    id: CallId::new(if kind.has_id() { id } else { 0 }),
+                    opcode: Opcode::new(if kind.has_opcode() { 0xabcd } else { 0 }),
+                };
+                let mut out = Vec::new();
+                put_head(&mut out, head);
+                out.extend_from_slice(&[3, 1, 2, 3, 99]);
+                let parsed = parse(&out, 0).unwrap();
+                assert_eq!(parsed.head, head);
+                assert_eq!(&out[parsed.payload], [1, 2, 3]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_must_end_within_its_record() {
+        let mut out = Vec::new();
+        put_head(&mut out, Head::request(CallId::new(300), Opcode::new(0x1001)));
+        out.extend_from_slice(&[2, 7, 7]);
+        for cut in 0..out.len() {
+            assert!(parse(&out[..cut], 0).is_err(), "{cut}");
+        }
+        assert!(parse(&out, out.len()).is_err());
+        assert!(parse(&out, usize::MAX).is_err());
+    }
+
+    #[test]
+    fn reserved_bits_and_kinds_are_checked() {
+        assert!(parse(&[0x00, 0x00, 0x00], 0).is_err());
+        assert!(parse(&[0x83, 0x00, 0x00], 0).is_err());
+        assert!(parse(&[0x13, 0x00, 0x00], 0).is_err());
+        assert!(parse(&[0x43, 0x00, 0x00], 0).is_err());
+        assert!(matches!(parse(&[0x0f, 5, 0], 0).unwrap().head.kind, FrameKind::Unknown(15)));
+    }
+}

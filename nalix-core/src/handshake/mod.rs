@@ -1,0 +1,20 @@
+//! The exchange of hellos that opens every connection: version, limits, contract fingerprints.
+//!
+//! Slices in, values out; `connection` does the reading and writing. See `docs/protocol.md`, "Handshake".
+
+mod contracts;
+mod hello;
+
+pub use self::{
+    contracts::{Contracts, Mismatch},
+    hello::{Hello, HelloReply, Params, Terms, abort_body, accept, finish, read_abort},
+};
+
+/// The version of the protocol that this crate speaks.
+pub const VERSION: u8 = 1;
+
+/// The longest Hello that is read, in bytes: room for some 6,000 packets.
+pub const MAX_HELLO: usize = 64 * 1024;
+
+/// The longest HelloReply that is read, in bytes: room besides for the description of packets that differ.
+pub const MAX_HELLO_REPLY: usize = 256 * 1024;

@@ -1,0 +1,103 @@
+//! TCP.
+
+use std::{
+    io,
+    net::{SocketAddr, ToSocketAddrs},
+};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::StreamLink;
+
+/// A link over TCP.
+pub type TcpLink = StreamLink<TcpStream>;
+
+/// How a listening socket is set up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListenOptions {
+    /// How many connections the kernel keeps waiting to be accepted. Default 1,024; the kernel has a maximum of its own.
+    pub backlog: u32,
+    /// Whether several sockets may listen on the port, among which the kernel shares out connections. Default false:
+    /// a second server on the port is an error.
+    pub shared_port: bool,
+    /// Whether a socket on the IPv6 wildcard address takes IPv4 connections as well. Default true.
+    pub dual_stack: bool,
+}
+
+impl Default for ListenOptions {
+    fn default() -> Self {
+        Self { backlog: 1_024, shared_port: false, dual_stack: true }
+    }
+}
+
+/// Makes a link of a connected stream: turns Nagle's algorithm off, since the driver batches by itself.
+///
+/// # Errors
+/// If the socket refuses the option, which means that it is not connected any more.
+pub fn link(stream: TcpStream) -> io::Result<TcpLink> {
+    stream.set_nodelay(true)?;
+    let (peer, local) = (stream.peer_addr().ok(), stream.local_addr().ok());
+    Ok(StreamLink::new(stream).with_addrs(peer.map(canonical), local.map(canonical)))
+}
+
+/// Connects to the first of the addresses that answers.
+///
+/// # Errors
+/// The last address's error.
+pub async fn connect(addrs: &[SocketAddr]) -> io::Result<TcpLink> {
+    let mut last = io::Error::new(io::ErrorKind::InvalidInput, "no address to connect to");
+    for addr in addrs {
+        match TcpStream::connect(addr).await {
+            Ok(stream) => return link(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Binds and listens.
+///
+/// Must be called on a tokio runtime.
+///
+/// # Errors
+/// If the address cannot be bound: [`io::ErrorKind::AddrInUse`] if somebody else has it.
+pub fn listen(addr: SocketAddr, options: &ListenOptions) -> io::Result<TcpListener> {
+    TcpListener::from_std(bind(addr, options)?)
+}
+
+/// Binds and listens, for a runtime to take over with [`TcpListener::from_std`].
+///
+/// # Errors
+/// As [`listen`].
+pub fn bind(addr: SocketAddr, options: &ListenOptions) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
+    if addr.is_ipv6() {
+        socket.set_only_v6(!options.dual_stack)?;
+    }
+    // On Unix this only lets a server start again while connections of its predecessor linger. On Windows it would
+    // let two servers share the port.
+    #[cfg(unix)]
+    socket.set_reuse_address(true)?;
+    #[cfg(all(unix, not(any(target_os = "solaris", target_os = "illumos"))))]
+    socket.set_reuse_port(options.shared_port)?;
+    socket.bind(&addr.into())?;
+    socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// Resolves `host:port`. Blocks while the system asks its name servers.
+///
+/// # Errors
+/// If the name is malformed or unknown.
+pub fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
+    Ok(address.to_socket_addrs()?.collect())
+}
+
+
+/// An IPv4 client on a dual-stack socket has an IPv6 address in disguise; everybody is to see the plain one.
+fn canonical(addr: SocketAddr) -> SocketAddr {
+    SocketAddr::new(addr.ip().to_canonical(), addr.port())
+}

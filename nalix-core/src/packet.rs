@@ -1,0 +1,83 @@
+//! What can be sent: packets, and the shapes of conversation they open.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+
+use crate::{
+    Opcode,
+    error::DecodeError,
+    schema::Describe,
+    wire::{Decode, DecodeOwned, Encode, Limits, Reader},
+};
+
+/// An owned value that can travel both ways: a reply, an error, a field.
+///
+/// Every owned type with `#[derive(Wire)]` is one, and so are the standard types that `docs/protocol.md` lists.
+pub trait Wire: Encode + DecodeOwned + Describe + Send + 'static {}
+
+impl<T: Encode + DecodeOwned + Describe + Send + 'static> Wire for T {}
+
+/// A value with an opcode: what travels at top level.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a packet",
+    label = "not a packet",
+    note = "mark the struct with `#[packet(opcode = ...)]`"
+)]
+pub trait Packet: Encode + Describe {
+    /// Its number, unique among all packets that a process knows.
+    const OPCODE: Opcode;
+    /// Its name, for people and tools.
+    const NAME: &'static str;
+    /// Whether bytes behind the last known field are an error rather than ignored.
+    const EXACT: bool = false;
+}
+
+/// A packet that is answered.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a request",
+    label = "has no reply type",
+    note = "give it one with `#[packet(opcode = ..., reply = SomeType)]`, or send it with `send` as a one-way packet"
+)]
+pub trait Request: Packet {
+    /// What the answer carries.
+    type Reply: Wire;
+    /// The error that the answer may carry instead; [`Infallible`] where the packet declares none.
+    type Error: Wire;
+}
+
+/// A packet that is not answered.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a one-way packet",
+    label = "has a reply, or is no packet at all",
+    note = "a one-way packet is one marked `#[packet(opcode = ...)]` without `reply`; call the others with `request`"
+)]
+pub trait OneWay: Packet {}
+
+/// The error type of requests that declare none.
+pub type NoError = Infallible;
+
+/// Reads a packet from the payload of a frame, by the rules for top-level values: bytes behind the last known field are
+/// ignored unless the packet is exact.
+///
+/// # Errors
+/// [`DecodeError`] if the payload is not such a packet.
+pub fn decode_packet<'de, P: Packet + Decode<'de>>(
+    payload: &'de Bytes,
+    limits: &Limits,
+) -> Result<P, DecodeError> {
+    let mut r = Reader::from_bytes(payload, limits);
+    let packet = P::decode(&mut r)?;
+    if P::EXACT {
+        r.finish()?;
+    }
+    Ok(packet)
+}
+
+/// Reads a reply or an error from the payload of a frame; bytes behind the last known field are ignored.
+///
+/// # Errors
+/// [`DecodeError`] if the payload is not such a value.
+pub fn decode_value<T: DecodeOwned>(payload: &Bytes, limits: &Limits) -> Result<T, DecodeError> {
+    T::decode(&mut Reader::from_bytes(payload, limits))
+}

@@ -1,0 +1,288 @@
+//! Our calls in flight: a slab of slots whose index is the call's id on the wire.
+
+use std::task::{Poll, Waker};
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use crate::CallId;
+
+/// How a call of ours has ended, still encoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// A Reply frame's payload.
+    Reply(Bytes),
+    /// An Error frame's payload.
+    Error(Bytes),
+    /// The connection ended first.
+    Lost {
+        /// Whether any byte of the request may have reached the peer.
+        maybe_executed: bool,
+    },
+}
+
+/// Names one use of a slot, so that a stale holder can never see its next use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Key {
+    index: u32,
+    generation: u32,
+}
+
+impl Key {
+    pub(super) fn id(self) -> CallId {
+        CallId::new(self.index)
+    }
+}
+
+/// The slots. A slot is free again when the peer has answered and the caller has taken the answer or is gone.
+#[derive(Debug)]
+pub(super) struct Calls {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    max: usize,
+    /// Answers that nobody waited for any more.
+    pub(super) late: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Free,
+    Waiting {
+        /// `None` until the caller has been polled after the request was appended.
+        waker: Waker,
+        deadline: Option<Instant>,
+        /// Where the request's frame starts in the stream of bytes sent.
+        position: u64,
+    },
+    Done(Answer),
+    /// The caller is gone; the peer has not answered yet, so the id must not be used again.
+    Abandoned,
+}
+
+impl Calls {
+    pub(super) fn new(max: usize) -> Self {
+        Self { slots: Vec::new(), free: Vec::new(), max, late: 0 }
+    }
+
+    /// How many slots are taken.
+    pub(super) fn in_flight(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.in_flight() >= self.max
+    }
+
+    /// Takes a slot. Must not be called when full.
+    pub(super) fn insert(&mut self, waker: Waker, deadline: Option<Instant>) -> Key {
+        let state = State::Waiting { waker, deadline, position: u64::MAX };
+        match self.free.pop() {
+            Some(index) => {
+                let slot = &mut self.slots[index as usize];
+                slot.state = state;
+                Key { index, generation: slot.generation }
+            }
+            None => {
+                // The maximum is a u32 on the wire, so the index is one too.
+                let index = self.slots.len() as u32;
+                self.slots.push(Slot { generation: 0, state });
+                Key { index, generation: 0 }
+            }
+        }
+    }
+
+    /// Notes where the request's frame starts.
+    pub(super) fn set_position(&mut self, key: Key, at: u64) {
+        if let Some(State::Waiting { position, .. }) = self.state(key) {
+            *position = at;
+        }
+    }
+
+    /// Gives a slot back whose request has never been appended.
+    pub(super) fn take_back(&mut self, key: Key) {
+        if self.state(key).is_some() {
+            self.release(key.index);
+        }
+    }
+
+    /// The answer, if it has come; the slot is free then.
+    pub(super) fn poll(&mut self, key: Key, waker: &Waker) -> Poll<Option<Answer>> {
+        match self.state(key) {
+            Some(State::Waiting { waker: stored, .. }) => {
+                stored.clone_from(waker);
+                Poll::Pending
+            }
+            Some(state @ State::Done(_)) => {
+                let State::Done(answer) = std::mem::replace(state, State::Free) else { return Poll::Ready(None) };
+                self.release(key.index);
+                Poll::Ready(Some(answer))
+            }
+            _ => Poll::Ready(None),
+        }
+    }
+
+    /// The caller goes. Returns whether the peer is still busy with the call and should be told.
+    pub(super) fn abandon(&mut self, key: Key) -> bool {
+        match self.state(key) {
+            Some(state @ State::Waiting { .. }) => {
+                *state = State::Abandoned;
+                true
+            }
+            Some(State::Done(_)) => {
+                self.release(key.index);
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// An answer has come from the peer. Returns the caller's waker, if there is a caller.
+    ///
+    /// An answer to no call is counted and dropped: it may be late, and is no reason to harm the others.
+    pub(super) fn answer(&mut self, id: CallId, answer: Answer) -> Option<Waker> {
+        let Some(slot) = self.slots.get_mut(id.get() as usize) else {
+            self.late += 1;
+            return None;
+        };
+        match slot.state {
+            State::Waiting { .. } => {
+                let old = std::mem::replace(&mut slot.state, State::Done(answer));
+                let State::Waiting { waker, .. } = old else { return None };
+                Some(waker)
+            }
+            State::Abandoned => {
+                self.late += 1;
+                self.release(id.get());
+                None
+            }
+            State::Free | State::Done(_) => {
+                self.late += 1;
+                None
+            }
+        }
+    }
+
+    /// The connection has ended with `written` bytes handed to the link.
+    pub(super) fn fail_all(&mut self, written: u64, wakers: &mut Vec<Waker>) {
+        for index in 0..self.slots.len() {
+            let slot = &mut self.slots[index];
+            match slot.state {
+                State::Waiting { position, .. } => {
+                    let answer = Answer::Lost { maybe_executed: position < written };
+                    if let State::Waiting { waker, .. } = std::mem::replace(&mut slot.state, State::Done(answer)) {
+                        wakers.push(waker);
+                    }
+                }
+                State::Abandoned => self.release(index as u32),
+                State::Free | State::Done(_) => {}
+            }
+        }
+    }
+
+    /// Wakes the callers whose deadline has passed, and returns the earliest of the others'.
+    pub(super) fn expire(&mut self, now: Instant, wakers: &mut Vec<Waker>) -> Option<Instant> {
+        let mut next: Option<Instant> = None;
+        for slot in &mut self.slots {
+            if let State::Waiting { waker, deadline: Some(deadline), .. } = &slot.state {
+                if *deadline <= now {
+                    wakers.push(waker.clone());
+                } else {
+                    next = Some(next.map_or(*deadline, |n| n.min(*deadline)));
+                }
+            }
+        }
+        next
+    }
+
+    fn state(&mut self, key: Key) -> Option<&mut State> {
+        self.slots
+            .get_mut(key.index as usize)
+            .filter(|slot| slot.generation == key.generation)
+            .map(|slot| &mut slot.state)
+    }
+
+    fn release(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        slot.state = State::Free;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(n: u8) -> Answer {
+        Answer::Reply(Bytes::copy_from_slice(&[n]))
+    }
+
+    #[test]
+    fn an_answer_goes_to_its_call_and_frees_the_slot() {
+        let mut calls = Calls::new(4);
+        let a = calls.insert(Waker::noop().clone(), None);
+        let b = calls.insert(Waker::noop().clone(), None);
+        assert!(calls.answer(b.id(), reply(2)).is_some());
+        assert_eq!(calls.poll(a, Waker::noop()), Poll::Pending);
+        assert_eq!(calls.poll(b, Waker::noop()), Poll::Ready(Some(reply(2))));
+        assert_eq!(calls.in_flight(), 1);
+    }
+
+    #[test]
+    fn the_id_of_a_dropped_call_is_not_used_until_its_answer_has_come() {
+        let mut calls = Calls::new(2);
+        let a = calls.insert(Waker::noop().clone(), None);
+        assert!(calls.abandon(a));
+        let b = calls.insert(Waker::noop().clone(), None);
+        assert_ne!(a.id(), b.id());
+        assert!(calls.is_full());
+        // The late answer of the first does not reach the second.
+        assert!(calls.answer(a.id(), reply(1)).is_none());
+        assert_eq!(calls.late, 1);
+        let c = calls.insert(Waker::noop().clone(), None);
+        assert_eq!(c.id(), a.id());
+        assert_ne!(c, a);
+        assert_eq!(calls.poll(a, Waker::noop()), Poll::Ready(None), "a stale key sees nothing");
+        assert_eq!(calls.poll(b, Waker::noop()), Poll::Pending);
+    }
+
+    #[test]
+    fn answers_to_no_call_are_counted_and_harm_nobody() {
+        let mut calls = Calls::new(2);
+        let a = calls.insert(Waker::noop().clone(), None);
+        for id in [1, 2, 1_000, u32::MAX] {
+            assert!(calls.answer(CallId::new(id), reply(0)).is_none());
+        }
+        calls.answer(a.id(), reply(1));
+        assert!(calls.answer(a.id(), reply(2)).is_none(), "answered twice");
+        assert_eq!(calls.late, 5);
+        assert_eq!(calls.poll(a, Waker::noop()), Poll::Ready(Some(reply(1))));
+        assert_eq!(calls.in_flight(), 0);
+    }
+
+    #[test]
+    fn a_lost_connection_ends_every_call_and_says_which_may_have_run() {
+        let mut calls = Calls::new(8);
+        let keys: Vec<_> = (0..4)
+            .map(|i| {
+                let key = calls.insert(Waker::noop().clone(), None);
+                calls.set_position(key, i * 10);
+                key
+            })
+            .collect();
+        calls.abandon(keys[3]);
+        let mut wakers = Vec::new();
+        calls.fail_all(15, &mut wakers);
+        assert_eq!(wakers.len(), 3);
+        for (key, maybe_executed) in keys.iter().zip([true, true, false]) {
+            assert_eq!(calls.poll(*key, Waker::noop()), Poll::Ready(Some(Answer::Lost { maybe_executed })));
+        }
+        assert_eq!(calls.in_flight(), 0);
+    }
+}

@@ -1,0 +1,120 @@
+//! How a request or a send fails.
+
+use std::error::Error as StdError;
+
+use thiserror::Error;
+
+use crate::{
+    error::{DecodeError, EncodeError},
+    status::{CloseReason, Code, Status},
+};
+
+/// How a request fails. `E` is the error type that its packet declares.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RequestError<E> {
+    /// The handler answered with the packet's own error.
+    #[error("{0}")]
+    Application(E),
+    /// The call was refused or failed; see [`Status::code`].
+    #[error(transparent)]
+    Status(Status),
+    /// The answer did not come in time. The peer has been told to stop; the call may have had effects.
+    #[error("no answer within the time allowed")]
+    Timeout,
+    /// The connection ended before the answer came.
+    #[error("connection lost before the answer came: {reason}")]
+    Disconnected {
+        /// Whether the peer may have run the call. If not, it is safe to send it again.
+        maybe_executed: bool,
+        /// Why the connection ended.
+        reason: CloseReason,
+    },
+    /// The connection had ended before the request could be sent.
+    #[error("not sent: {0}")]
+    Closed(CloseReason),
+    /// The packet is larger than both sides agreed on. Nothing was sent, and the connection is as good as before.
+    #[error("packet is larger than the limit of {limit} bytes")]
+    TooLarge {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// The packet breaks a rule of its own type, such as a `max_len`. Nothing was sent.
+    #[error("packet cannot be sent: {0}")]
+    Encode(EncodeError),
+    /// The answer is not of the type that the packet declares.
+    #[error("answer cannot be read: {0}")]
+    Decode(DecodeError),
+}
+
+impl<E> RequestError<E> {
+    /// Whether the call is known not to have run, so that sending it again (perhaps on a new connection) is safe.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            RequestError::Status(status) => status.is_retryable(),
+            RequestError::Disconnected { maybe_executed, .. } => !maybe_executed,
+            RequestError::Closed(_) => true,
+            _ => false,
+        }
+    }
+
+    /// The status code, if it is a status.
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            RequestError::Status(status) => Some(status.code),
+            _ => None,
+        }
+    }
+}
+
+impl<E> From<EncodeError> for RequestError<E> {
+    fn from(error: EncodeError) -> Self {
+        match error {
+            EncodeError::MessageTooLarge { limit } => RequestError::TooLarge { limit },
+            other => RequestError::Encode(other),
+        }
+    }
+}
+
+/// How sending a one-way packet fails.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The connection has ended.
+    #[error("not sent: {0}")]
+    Closed(CloseReason),
+    /// The outbox is full: the peer does not read as fast as this side sends. Only from `try_send`.
+    #[error("not sent: the outbox is full")]
+    Full,
+    /// The packet is larger than both sides agreed on.
+    #[error("packet is larger than the limit of {limit} bytes")]
+    TooLarge {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// The packet breaks a rule of its own type, such as a `max_len`.
+    #[error("packet cannot be sent: {0}")]
+    Encode(EncodeError),
+}
+
+impl SendError {
+    /// Whether sending it again later, or on a new connection, may succeed. It has not been sent.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, SendError::Closed(_) | SendError::Full)
+    }
+}
+
+impl From<EncodeError> for SendError {
+    fn from(error: EncodeError) -> Self {
+        match error {
+            EncodeError::MessageTooLarge { limit } => SendError::TooLarge { limit },
+            other => SendError::Encode(other),
+        }
+    }
+}
+
+const _: () = {
+    const fn is_error<E: StdError + Send + Sync + 'static>() {}
+    is_error::<SendError>();
+    is_error::<RequestError<SendError>>();
+};

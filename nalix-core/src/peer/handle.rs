@@ -1,0 +1,154 @@
+//! The handle of a connection.
+
+use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
+
+use super::{RequestBuilder, SendError, SendFuture, send, shared::Shared};
+use crate::{
+    ConnectionId,
+    packet::{OneWay, Request},
+    status::{CloseCode, CloseReason},
+};
+
+/// One end of a connection: calls the other end, sends to it, closes. Cheap to clone; all clones are the same
+/// connection, which lives until one end closes it or the link breaks.
+#[derive(Clone)]
+pub struct Connection {
+    pub(super) shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("id", &self.id())
+            .field("peer_addr", &self.peer_addr())
+            .field("closed", &self.close_reason())
+            .finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Connection {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+impl Eq for Connection {}
+
+impl Connection {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Its number in this process.
+    pub fn id(&self) -> ConnectionId {
+        self.shared.setup.id
+    }
+
+    /// The peer's address, where the link has addresses.
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.shared.setup.peer_addr
+    }
+
+    /// Our address, where the link has addresses.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.shared.setup.local_addr
+    }
+
+    /// The longest message that either side may send, in bytes.
+    pub fn max_message(&self) -> usize {
+        self.shared.setup.terms.max_message
+    }
+
+    /// Calls the other side: await the result, or set options first.
+    ///
+    /// ```no_run
+    /// # use nalix_core::{Connection, packet};
+    /// # use std::time::Duration;
+    /// #[packet(opcode = 0x1001, reply = u64)]
+    /// struct Count;
+    ///
+    /// # async fn f(connection: Connection) -> Result<(), Box<dyn std::error::Error>> {
+    /// let n = connection.request(Count).await?;
+    /// let n = connection.request(Count).timeout(Duration::from_secs(1)).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn request<P: Request>(&self, packet: P) -> RequestBuilder<P> {
+        RequestBuilder::new(self.clone(), packet)
+    }
+
+    /// Sends a one-way packet: done when it is in the outbox, which waits for room if the peer is slow to read.
+    ///
+    /// Packets of one sender arrive in the order in which they were sent. Cancel safe: see [`SendFuture`].
+    pub fn send<'a, P: OneWay>(&'a self, packet: &'a P) -> SendFuture<'a, P> {
+        SendFuture::new(&self.shared, packet)
+    }
+
+    /// Sends a one-way packet without waiting.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] if the outbox has no room now, else as [`Connection::send`].
+    pub fn try_send<P: OneWay>(&self, packet: &P) -> Result<(), SendError> {
+        send::try_send(&self.shared, packet)
+    }
+
+    /// Closes the connection: what is in the outbox is written, the peer is told, every call in flight ends. Returns at
+    /// once; see [`Connection::closed`].
+    pub fn close(&self) {
+        self.close_with(CloseReason::new(CloseCode::Normal, ""));
+    }
+
+    /// Closes the connection for the given reason, which the peer is told.
+    pub fn close_with(&self, reason: CloseReason) {
+        self.shared.request_close(reason);
+    }
+
+    /// Tells the peer that the connection will close, lets the calls that run finish, refuses new ones, and closes when
+    /// none is left, or after `within`.
+    pub fn drain(&self, within: Duration) {
+        self.shared.request_drain(within);
+    }
+
+    /// Why the connection has ended, if it has.
+    pub fn close_reason(&self) -> Option<CloseReason> {
+        self.shared.close_reason()
+    }
+
+    /// Waits until the connection has ended. Cancel safe.
+    pub async fn closed(&self) -> CloseReason {
+        let mut closed = self.shared.closed.subscribe();
+        match closed.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone(),
+            Err(_) => None,
+        }
+        .unwrap_or_else(|| CloseReason::new(CloseCode::Lost, ""))
+    }
+
+    /// How many calls of ours the peer has not answered yet.
+    pub fn calls_in_flight(&self) -> usize {
+        self.shared.in_flight()
+    }
+
+    /// Answers that came when nobody waited for them any more, or that answered no call at all.
+    pub fn late_answers(&self) -> u64 {
+        self.shared.lock().calls.late
+    }
+
+    pub(crate) fn router_changed(&self) {
+        self.shared.router_changed();
+    }
+
+    /// Keeps a value with the connection, one of each type, and returns the one it replaces.
+    pub fn set<T: Send + Sync + 'static>(&self, value: T) -> Option<Arc<T>> {
+        self.shared.attributes.set(value)
+    }
+
+    /// The value of this type kept with the connection.
+    pub fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.shared.attributes.get()
+    }
+
+    /// Takes the value of this type out.
+    pub fn remove<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.shared.attributes.remove()
+    }
+}

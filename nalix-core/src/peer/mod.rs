@@ -1,0 +1,22 @@
+//! What the rest of a program holds of a connection: the [`Connection`] handle, and behind it the outbox and the table
+//! of calls in flight that it shares with the driver.
+
+mod attributes;
+mod calls;
+mod error;
+mod handle;
+mod request;
+mod send;
+mod shared;
+mod waiters;
+
+pub use self::{
+    error::{RequestError, SendError},
+    handle::Connection,
+    request::{RequestBuilder, RequestFuture},
+    send::SendFuture,
+};
+pub(crate) use self::{
+    calls::Answer,
+    shared::{Output, Setup, Shared, Turn},
+};

@@ -1,0 +1,301 @@
+//! A typed call to the other side.
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::{
+    Connection, RequestError,
+    calls::{Answer, Key},
+    shared::{Shared, State},
+    waiters::Ticket,
+};
+use crate::{
+    error::EncodeError,
+    frame::{FrameKind, Head, Metadata, decode_failure},
+    packet::{Request, decode_value},
+    status::{CloseCode, CloseReason, Failure},
+    wire::Limits,
+};
+
+/// A request that has not been sent yet. Await it, or set its options first.
+#[must_use = "a request is sent when it is awaited"]
+pub struct RequestBuilder<P: Request> {
+    connection: Connection,
+    packet: P,
+    timeout: Option<Duration>,
+}
+
+impl<P: Request> fmt::Debug for RequestBuilder<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestBuilder").field("packet", &P::NAME).field("timeout", &self.timeout).finish()
+    }
+}
+
+impl<P: Request> RequestBuilder<P> {
+    pub(super) fn new(connection: Connection, packet: P) -> Self {
+        let timeout = connection.shared.setup.request_timeout;
+        Self { connection, packet, timeout }
+    }
+
+    /// How long to wait for the answer, from the first poll on. It travels with the request as remaining time, and the
+    /// peer stops the handler when it has passed. The default is the connection's.
+    ///
+    /// Zero fails with [`RequestError::Timeout`] before anything is sent.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Waits until this instant at the most.
+    pub fn deadline(self, deadline: std::time::Instant) -> Self {
+        let now = Instant::now().into_std();
+        self.timeout(deadline.saturating_duration_since(now))
+    }
+
+    /// Waits for as long as the connection lives. The peer may still have a limit of its own.
+    pub fn no_timeout(mut self) -> Self {
+        self.timeout = None;
+        self
+    }
+}
+
+impl<P: Request> IntoFuture for RequestBuilder<P> {
+    type Output = Result<P::Reply, RequestError<P::Error>>;
+    type IntoFuture = RequestFuture<P>;
+
+    fn into_future(self) -> RequestFuture<P> {
+        RequestFuture {
+            connection: self.connection,
+            timeout: self.timeout,
+            deadline: None,
+            stage: Stage::Unsent(self.packet),
+        }
+    }
+}
+
+/// The future of a request.
+///
+/// Cancel safe: dropping it before the answer has come tells the peer to stop the handler, and never disturbs another
+/// call. Nothing is sent before the first poll.
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct RequestFuture<P: Request> {
+    connection: Connection,
+    timeout: Option<Duration>,
+    deadline: Option<Instant>,
+    stage: Stage<P>,
+}
+
+enum Stage<P> {
+    /// Not polled yet.
+    Unsent(P),
+    /// Waiting for a slot and for room in the outbox.
+    Queued(P, Ticket),
+    /// Sent.
+    Sent(Key),
+    Done,
+}
+
+impl<P: Request> fmt::Debug for RequestFuture<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stage = match self.stage {
+            Stage::Unsent(_) => "unsent",
+            Stage::Queued(..) => "queued",
+            Stage::Sent(_) => "sent",
+            Stage::Done => "done",
+        };
+        f.debug_struct("RequestFuture").field("packet", &P::NAME).field("stage", &stage).finish()
+    }
+}
+
+// Nothing in it is pinned: the packet is moved out when it is encoded.
+impl<P: Request> Unpin for RequestFuture<P> {}
+
+impl<P: Request> Future for RequestFuture<P> {
+    type Output = Result<P::Reply, RequestError<P::Error>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        match std::mem::replace(&mut this.stage, Stage::Done) {
+            Stage::Unsent(packet) => {
+                if let Some(timeout) = this.timeout {
+                    if timeout.is_zero() {
+                        return Poll::Ready(Err(RequestError::Timeout));
+                    }
+                    // What cannot be represented is as good as for ever.
+                    this.deadline = Instant::now().checked_add(timeout);
+                }
+                this.start(packet, None, cx)
+            }
+            Stage::Queued(packet, ticket) => this.start(packet, Some(ticket), cx),
+            Stage::Sent(key) => this.wait(key, cx),
+            Stage::Done => Poll::Pending,
+        }
+    }
+}
+
+impl<P: Request> RequestFuture<P> {
+    /// Sends the request, or queues up for it.
+    fn start(&mut self, packet: P, ticket: Option<Ticket>, cx: &mut Context<'_>) -> Poll<<Self as Future>::Output> {
+        let shared = &*self.connection.shared;
+        let remaining = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if remaining.is_some_and(|left| left.is_zero()) {
+            leave_queue(shared, ticket);
+            return Poll::Ready(Err(RequestError::Timeout));
+        }
+        let mut state = shared.lock();
+        if let Some(reason) = &state.closed {
+            return Poll::Ready(Err(RequestError::Closed(reason.clone())));
+        }
+        // Whoever is still in the queue waits for its turn; one who was woken, or who finds the queue empty, has it.
+        let queued = ticket.filter(|&ticket| state.waiters.update(ticket, cx.waker()));
+        let its_turn = queued.is_none() && (ticket.is_some() || state.waiters.is_empty());
+        let mut next = None;
+        let result = if its_turn && state.can_call() {
+            let sent = send(&mut state, &packet, self.deadline, remaining, cx);
+            next = state.next_waiter();
+            sent
+        } else {
+            let ticket =
+                queued.unwrap_or_else(|| state.waiters.push(cx.waker(), self.deadline, ticket.is_some()));
+            self.stage = Stage::Queued(packet, ticket);
+            Ok(None)
+        };
+        if let Some(deadline) = self.deadline {
+            state.note_deadline(deadline);
+        }
+        let driver = state.wake_driver();
+        drop(state);
+        for waker in [driver, next].into_iter().flatten() {
+            waker.wake();
+        }
+        match result {
+            Ok(Some(key)) => self.stage = Stage::Sent(key),
+            Ok(None) => {}
+            Err(error) => return Poll::Ready(Err(error.into())),
+        }
+        Poll::Pending
+    }
+
+    fn wait(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<<Self as Future>::Output> {
+        let shared = &*self.connection.shared;
+        let mut state = shared.lock();
+        match state.calls.poll(key, cx.waker()) {
+            Poll::Pending => {
+                drop(state);
+                if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                    cancel(shared, key);
+                    return Poll::Ready(Err(RequestError::Timeout));
+                }
+                self.stage = Stage::Sent(key);
+                Poll::Pending
+            }
+            Poll::Ready(answer) => {
+                let next = state.next_waiter();
+                let reason = state.closed.clone();
+                drop(state);
+                if let Some(next) = next {
+                    next.wake();
+                }
+                Poll::Ready(read::<P>(answer, reason))
+            }
+        }
+    }
+}
+
+impl<P: Request> Drop for RequestFuture<P> {
+    fn drop(&mut self) {
+        match std::mem::replace(&mut self.stage, Stage::Done) {
+            Stage::Queued(_, ticket) => leave_queue(&self.connection.shared, Some(ticket)),
+            Stage::Sent(key) => cancel(&self.connection.shared, key),
+            Stage::Unsent(_) | Stage::Done => {}
+        }
+    }
+}
+
+/// Takes a slot and appends the request's frame, or leaves everything as it was.
+fn send<P: Request>(
+    state: &mut State,
+    packet: &P,
+    deadline: Option<Instant>,
+    remaining: Option<Duration>,
+    cx: &Context<'_>,
+) -> Result<Option<Key>, EncodeError> {
+    let key = state.calls.insert(cx.waker().clone(), deadline);
+    let head = Head::request(key.id(), P::OPCODE);
+    let metadata = remaining.map(Metadata::remaining).unwrap_or_default();
+    match state.out.append(head, metadata, packet.size_hint(), |w| packet.encode(w)) {
+        Ok(appended) => {
+            state.calls.set_position(key, appended.position);
+            Ok(Some(key))
+        }
+        Err(error) => {
+            state.calls.take_back(key);
+            Err(error)
+        }
+    }
+}
+
+/// Gives up a call that has been sent, and tells the peer if it is still busy with it.
+fn cancel(shared: &Shared, key: Key) {
+    let mut state = shared.lock();
+    let mut driver = None;
+    if state.closed.is_none() && state.calls.abandon(key) {
+        let head = Head::of_call(FrameKind::Cancel, key.id());
+        // An empty payload is never too large.
+        drop(state.out.append(head, Metadata::default(), 0, |_| ()));
+        driver = state.wake_driver();
+    }
+    let next = state.next_waiter();
+    drop(state);
+    for waker in [driver, next].into_iter().flatten() {
+        waker.wake();
+    }
+}
+
+/// Leaves the queue; one who was woken already hands the turn to the next.
+fn leave_queue(shared: &Shared, ticket: Option<Ticket>) {
+    let Some(ticket) = ticket else { return };
+    let mut state = shared.lock();
+    let next = if state.waiters.remove(ticket) { None } else { state.next_waiter() };
+    drop(state);
+    if let Some(next) = next {
+        next.wake();
+    }
+}
+
+/// Makes of an answer what the caller gets.
+fn read<P: Request>(
+    answer: Option<Answer>,
+    reason: Option<CloseReason>,
+) -> Result<P::Reply, RequestError<P::Error>> {
+    let lost = |maybe_executed| {
+        let reason = reason.unwrap_or_else(|| CloseReason::new(CloseCode::Internal, "answer lost"));
+        RequestError::Disconnected { maybe_executed, reason }
+    };
+    match answer {
+        Some(Answer::Reply(payload)) => read_value(&payload),
+        Some(Answer::Error(body)) => Err(match decode_failure(&body) {
+            Ok(Failure::Application(payload)) => match decode_value(&payload, &Limits::DEFAULT) {
+                Ok(error) => RequestError::Application(error),
+                Err(error) => RequestError::Decode(error),
+            },
+            Ok(Failure::Status(status)) => RequestError::Status(status),
+            Err(error) => RequestError::Decode(error),
+        }),
+        Some(Answer::Lost { maybe_executed }) => Err(lost(maybe_executed)),
+        // The slot is gone, which only happens if the table is at fault.
+        None => Err(lost(true)),
+    }
+}
+
+fn read_value<T: crate::Wire, E>(payload: &Bytes) -> Result<T, RequestError<E>> {
+    decode_value(payload, &Limits::DEFAULT).map_err(RequestError::Decode)
+}

@@ -1,0 +1,108 @@
+//! Sending one-way packets.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use super::{
+    SendError,
+    shared::{Shared, State},
+    waiters::Ticket,
+};
+use crate::{
+    frame::{Head, Metadata},
+    packet::OneWay,
+};
+
+/// The future of a one-way packet: done when the packet is in the outbox.
+///
+/// Cancel safe: dropped before it is done, it has sent nothing.
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct SendFuture<'a, P: OneWay> {
+    shared: &'a Shared,
+    packet: &'a P,
+    ticket: Option<Ticket>,
+    done: bool,
+}
+
+impl<P: OneWay> fmt::Debug for SendFuture<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendFuture").field("packet", &P::NAME).field("done", &self.done).finish()
+    }
+}
+
+impl<'a, P: OneWay> SendFuture<'a, P> {
+    pub(super) fn new(shared: &'a Shared, packet: &'a P) -> Self {
+        Self { shared, packet, ticket: None, done: false }
+    }
+}
+
+impl<P: OneWay> Future for SendFuture<'_, P> {
+    type Output = Result<(), SendError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if this.done {
+            return Poll::Pending;
+        }
+        let mut state = this.shared.lock();
+        if let Some(reason) = &state.closed {
+            this.done = true;
+            return Poll::Ready(Err(SendError::Closed(reason.clone())));
+        }
+        let queued = this.ticket.filter(|&ticket| state.waiters.update(ticket, cx.waker()));
+        let its_turn = queued.is_none() && (this.ticket.is_some() || state.waiters.is_empty());
+        if !its_turn || !state.has_room() {
+            if queued.is_none() {
+                this.ticket = Some(state.waiters.push(cx.waker(), None, this.ticket.is_some()));
+            }
+            return Poll::Pending;
+        }
+        let result = append(&mut state, this.packet);
+        let next = state.next_waiter();
+        let driver = state.wake_driver();
+        drop(state);
+        this.done = true;
+        for waker in [driver, next].into_iter().flatten() {
+            waker.wake();
+        }
+        Poll::Ready(result)
+    }
+}
+
+impl<P: OneWay> Drop for SendFuture<'_, P> {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket else { return };
+        if self.done {
+            return;
+        }
+        let mut state = self.shared.lock();
+        let next = if state.waiters.remove(ticket) { None } else { state.next_waiter() };
+        drop(state);
+        if let Some(next) = next {
+            next.wake();
+        }
+    }
+}
+
+/// Appends the packet if there is room right now.
+pub(super) fn try_send<P: OneWay>(shared: &Shared, packet: &P) -> Result<(), SendError> {
+    shared.with(|state| {
+        if let Some(reason) = &state.closed {
+            return Err(SendError::Closed(reason.clone()));
+        }
+        if !state.has_room() {
+            return Err(SendError::Full);
+        }
+        append(state, packet)
+    })
+}
+
+fn append<P: OneWay>(state: &mut State, packet: &P) -> Result<(), SendError> {
+    let head = Head::notify(P::OPCODE);
+    state.out.append(head, Metadata::default(), packet.size_hint(), |w| packet.encode(w))?;
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! Bytes in, frames out.
+
+use bytes::{Buf, Bytes, BytesMut};
+
+use super::max_record;
+use crate::{
+    CallId, Opcode,
+    error::ProtocolError,
+    frame::{self, FrameKind, Metadata},
+    record::{self, RecordKind},
+};
+
+/// A frame that has arrived. Its payload is a slice of the receive buffer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Frame {
+    /// What it is for.
+    pub kind: FrameKind,
+    /// The call it belongs to; 0 where the kind has none.
+    pub id: CallId,
+    /// The packet it carries; 0 where the kind has none.
+    pub opcode: Opcode,
+    /// What travels with the packet.
+    pub metadata: Metadata,
+    /// Its payload, behind the metadata.
+    pub payload: Bytes,
+}
+
+/// A whole record of the handshake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Record {
+    /// Its kind.
+    pub kind: RecordKind,
+    /// Its body.
+    pub body: Bytes,
+}
+
+/// Takes received bytes apart. Any cut of the stream into reads gives the same frames.
+#[derive(Debug)]
+pub struct Inbound {
+    buf: BytesMut,
+    /// The record whose frames are being handed out, and how far that has come.
+    body: Bytes,
+    at: usize,
+    max_record: usize,
+    max_message: usize,
+    /// How many bytes to make room for before a read. Grows while reads fill it.
+    chunk: usize,
+    failed: bool,
+}
+
+impl Inbound {
+    /// For a connection in its handshake: one record of at most `max_body` bytes at a time.
+    pub fn new(max_body: usize) -> Self {
+        Self {
+            buf: BytesMut::new(),
+            body: Bytes::new(),
+            at: 0,
+            max_record: max_body,
+            max_message: 0,
+            chunk: MIN_CHUNK,
+            failed: false,
+        }
+    }
+
+    /// Sets the limits that the handshake has agreed on.
+    pub fn establish(&mut self, max_message: usize) {
+        self.max_message = max_message;
+        self.max_record = max_record(max_message);
+    }
+
+    /// Where the link puts what it reads: behind what is there. There is room for more than one read usually brings.
+    ///
+    /// Memory grows with what has been received, never with what a header claims.
+    pub fn buffer(&mut self) -> &mut BytesMut {
+        let spare = self.buf.capacity() - self.buf.len();
+        if spare < self.chunk / 2 {
+            self.buf.reserve(self.chunk.max(self.buf.len()));
+        }
+        &mut self.buf
+    }
+
+    /// To be told how many bytes a read has put into the buffer; adapts the room made for the next.
+    pub fn received(&mut self, n: usize) {
+        if n >= self.chunk / 2 && self.chunk < MAX_CHUNK {
+            self.chunk *= 2;
+        }
+    }
+
+    /// The next whole record of the handshake, or `None` if more bytes are needed.
+    ///
+    /// # Errors
+    /// [`ProtocolError`] if the bytes are no record or it is too long.
+    pub fn next_record(&mut self) -> Result<Option<Record>, ProtocolError> {
+        match self.split_record() {
+            Ok(record) => Ok(record.map(|(kind, body)| Record { kind, body })),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// The next frame of an established connection, or `None` if more bytes are needed.
+    ///
+    /// # Errors
+    /// [`ProtocolError`] if what has arrived is no frame. It is reported once; after it nothing more comes out.
+    #[inline]
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, ProtocolError> {
+        while self.at == self.body.len() {
+            // Lets go of the receive buffer, so that it can be used again.
+            self.body = Bytes::new();
+            self.at = 0;
+            match self.split_record() {
+                Ok(Some((RecordKind::Plain, body))) => self.body = body,
+                Ok(Some((kind, _))) => {
+                    return self.fail(ProtocolError::UnexpectedRecord { found: kind.name() });
+                }
+                Ok(None) => return Ok(None),
+                Err(error) => return self.fail(error),
+            }
+        }
+        match self.split_frame() {
+            Ok(frame) => Ok(Some(frame)),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// To be asked when the link has ended.
+    ///
+    /// # Errors
+    /// [`ProtocolError::CutRecord`] if it ended inside a record.
+    pub fn end(&self) -> Result<(), ProtocolError> {
+        if self.failed || (self.buf.is_empty() && self.at == self.body.len()) {
+            return Ok(());
+        }
+        let missing = match self.buf.first_chunk().map(|header| record::parse(*header)) {
+            Some(Ok((_, len))) => (record::HEADER + len).saturating_sub(self.buf.len()),
+            _ => record::HEADER.saturating_sub(self.buf.len()),
+        };
+        Err(ProtocolError::CutRecord { missing })
+    }
+
+    fn split_record(&mut self) -> Result<Option<(RecordKind, Bytes)>, ProtocolError> {
+        let Some(header) = self.buf.first_chunk() else { return Ok(None) };
+        let (kind, len) = record::parse(*header)?;
+        if len == 0 || len > self.max_record {
+            return Err(ProtocolError::RecordLength { found: len, limit: self.max_record });
+        }
+        if self.buf.len() < record::HEADER + len {
+            return Ok(None);
+        }
+        self.buf.advance(record::HEADER);
+        Ok(Some((kind, self.buf.split_to(len).freeze())))
+    }
+
+    fn split_frame(&mut self) -> Result<Frame, ProtocolError> {
+        let parsed = frame::parse(&self.body, self.at)?;
+        let mut payload = parsed.payload;
+        self.at = payload.end;
+        let metadata = if parsed.head.metadata {
+            let (metadata, len) = Metadata::split(&self.body[payload.clone()])?;
+            payload.start += len;
+            metadata
+        } else {
+            Metadata::default()
+        };
+        if payload.len() > self.max_message && carries_message(parsed.head.kind) {
+            return Err(ProtocolError::MessageTooLarge { found: payload.len(), limit: self.max_message });
+        }
+        let frame::Head { kind, id, opcode, .. } = parsed.head;
+        Ok(Frame { kind, id, opcode, metadata, payload: self.body.slice(payload) })
+    }
+
+    /// Drops everything, so that a decoder which is asked again after an error neither spins nor goes on half-way.
+    #[cold]
+    fn fail<T>(&mut self, error: ProtocolError) -> Result<Option<T>, ProtocolError> {
+        self.buf = BytesMut::new();
+        self.body = Bytes::new();
+        self.at = 0;
+        if std::mem::replace(&mut self.failed, true) { Ok(None) } else { Err(error) }
+    }
+}
+
+/// An Error frame has a byte in front of the application's error; control frames have limits of their own.
+fn carries_message(kind: FrameKind) -> bool {
+    !matches!(kind, FrameKind::Error | FrameKind::Control)
+}
+
+const MIN_CHUNK: usize = 4 * 1024;
+const MAX_CHUNK: usize = 64 * 1024;

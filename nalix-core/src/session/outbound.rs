@@ -1,0 +1,173 @@
+//! Frames in, bytes out.
+
+use crate::{
+    error::EncodeError,
+    frame::{self, Head, Metadata},
+    record::{self, RecordKind},
+    wire::{Writer, varint},
+};
+
+/// Where a frame has gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    /// How many bytes had been appended before it since the connection began: what has been written beyond this
+    /// number has taken part of the frame along.
+    pub position: u64,
+}
+
+/// Puts frames into records. Frames that are appended between two flushes share records.
+#[derive(Debug)]
+pub struct Outbound {
+    buf: Vec<u8>,
+    /// Where the record that is being filled starts.
+    open: Option<usize>,
+    max_message: usize,
+    /// Bytes that have been taken away by [`Outbound::take`].
+    taken: u64,
+}
+
+impl Outbound {
+    /// For an established connection.
+    pub fn new(max_message: usize) -> Self {
+        Self { buf: Vec::new(), open: None, max_message, taken: 0 }
+    }
+
+    /// The message limit that both sides have agreed on, in bytes.
+    pub fn max_message(&self) -> usize {
+        self.max_message
+    }
+
+    /// How many bytes wait to be taken.
+    pub fn len(&self) -> usize {
+        self.buf.len()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.buf.is_empty()
+    }
+
+    /// Appends a frame whose payload `write` writes. `hint` is about how long that will be.
+    ///
+    /// # Errors
+    /// [`EncodeError`] if the payload is over the message limit or cannot be encoded; nothing has been appended then.
+    #[inline]
+    pub fn append(
+        &mut self,
+        head: Head,
+        metadata: Metadata,
+        hint: usize,
+        write: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<Appended, EncodeError> {
+        self.append_within(self.max_message, head, metadata, hint, write)
+    }
+
+    /// As [`Outbound::append`], for a frame that carries one byte besides a message.
+    ///
+    /// # Errors
+    /// As [`Outbound::append`].
+    pub fn append_error(
+        &mut self,
+        head: Head,
+        hint: usize,
+        write: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<Appended, EncodeError> {
+        // A status must fit however small the limit is.
+        let limit = (self.max_message + 1).max(STATUS_ROOM);
+        self.append_within(limit, head, Metadata::default(), hint, write)
+    }
+
+    fn append_within(
+        &mut self,
+        limit: usize,
+        head: Head,
+        metadata: Metadata,
+        hint: usize,
+        write: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<Appended, EncodeError> {
+        // Takes a half-written frame back when `write` fails, and also when it panics: it is user code.
+        let mut undo = Undo { before: self.buf.len(), open: self.open, done: false, out: self };
+        let out = &mut *undo.out;
+        out.buf.reserve(hint + record::HEADER + frame::MAX_OVERHEAD + 16);
+        out.open_record();
+        let position = out.taken + out.buf.len() as u64;
+        let head = Head { metadata: !metadata.is_empty(), ..head };
+        frame::put_head(&mut out.buf, head);
+
+        // The length goes in front of what has not been written yet: leave as many bytes as it will probably take.
+        let len_at = out.buf.len();
+        let room = varint::len(hint as u64).min(5);
+        out.buf.extend_from_slice(&[0; 5][..room]);
+        if head.metadata {
+            metadata.encode(&mut out.buf);
+        }
+        let mut w = Writer::new(&mut out.buf, limit);
+        write(&mut w);
+        w.finish()?;
+        out.put_len(len_at, room);
+        undo.done = true;
+        Ok(Appended { position })
+    }
+
+    /// Takes all finished bytes, ready for the link, and leaves `spare` (emptied) to be filled.
+    pub fn take(&mut self, mut spare: Vec<u8>) -> Vec<u8> {
+        self.close_record();
+        spare.clear();
+        let full = std::mem::replace(&mut self.buf, spare);
+        self.taken += full.len() as u64;
+        full
+    }
+
+    fn open_record(&mut self) {
+        match self.open {
+            Some(start) if self.buf.len() - start < record::HEADER + record::TARGET_BODY => {}
+            _ => {
+                self.close_record();
+                self.open = Some(self.buf.len());
+                self.buf.extend_from_slice(&[0; record::HEADER]);
+            }
+        }
+    }
+
+    fn close_record(&mut self) {
+        if let Some(start) = self.open.take() {
+            let len = self.buf.len() - start - record::HEADER;
+            self.buf[start..start + record::HEADER].copy_from_slice(&record::header(RecordKind::Plain, len));
+        }
+    }
+
+    /// Writes the payload's length into the `room` bytes left for it, moving the payload if they are too few or many.
+    #[inline]
+    fn put_len(&mut self, len_at: usize, room: usize) {
+        let start = len_at + room;
+        let len = self.buf.len() - start;
+        let width = varint::len(len as u64);
+        if width > room {
+            self.buf.extend_from_slice(&[0; 5][..width - room]);
+        }
+        if width != room {
+            self.buf.copy_within(start..start + len, len_at + width);
+            self.buf.truncate(len_at + width + len);
+        }
+        varint::put(len as u64, &mut self.buf[len_at..]);
+    }
+}
+
+struct Undo<'a> {
+    out: &'a mut Outbound,
+    before: usize,
+    open: Option<usize>,
+    done: bool,
+}
+
+impl Drop for Undo<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.out.buf.truncate(self.before);
+            self.out.open = self.open;
+        }
+    }
+}
+
+/// Room for any status: its message is cut at 1,024 bytes.
+const STATUS_ROOM: usize = 1_100;

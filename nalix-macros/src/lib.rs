@@ -1,0 +1,66 @@
+//! The macros of nalix. Use them through `nalix-core`, `nalix-server` or `nalix-client`, which document them.
+//!
+//! Each macro goes through the same stages: `attr` reads keys, `model` turns tokens into plain structs, `check` knows the
+//! rules, `expand` writes code. Errors are collected in a [`Ctxt`](ctxt::Ctxt) on the way and reported together.
+
+use proc_macro::TokenStream;
+
+mod attr;
+mod controller;
+mod ctxt;
+mod packet;
+mod path;
+mod wire;
+
+/// Makes a struct or enum a value that can travel: a reply, an error, a field of a packet.
+///
+/// Keys of `#[wire(...)]` on the type: `extensible` (written with its length in front, so that it can grow when nested),
+/// `max_depth = N` (levels that values inside may nest), `rename = "..."` (its name in schemas), `crate = path` (where
+/// `nalix_core` is).
+///
+/// On fields: `max_len = N` (bytes of a string, items of a collection; checked on both sides before anything is
+/// allocated), `varint`, `since = N` (added in version N; becomes its default when an older peer leaves it out),
+/// `default` or `default = path` (what a field with `since` or `skip` becomes; plain means `Default::default()`), `skip`
+/// (not on the wire), `with = module` (that module's `encode`, `decode` and `describe`), `max_depth = N`,
+/// `rename = "..."`. On variants: `rename = "..."`.
+///
+/// Variants are numbered by their order, from 0; discriminants written in the source play no role.
+#[proc_macro_derive(Wire, attributes(wire))]
+pub fn derive_wire(input: TokenStream) -> TokenStream {
+    wire::derive(input.into()).into()
+}
+
+/// Makes a struct or enum a packet: a value with an opcode, which can be sent.
+///
+/// Keys: `opcode = 0x1001` (required; from `0x0100` up), `reply = Type` (makes it a request), `error = Type` (what a
+/// request may fail with besides a `Status`), `exact` (bytes behind the last field are an error), `rename = "..."`,
+/// `crate = path` (where `nalix_core` is). Fields take the `#[wire(...)]` attributes of `derive(Wire)`, which this macro
+/// includes.
+///
+/// Inside an impl block with `#[packet_controller]`, `#[packet]` marks a handler.
+#[proc_macro_attribute]
+pub fn packet(args: TokenStream, item: TokenStream) -> TokenStream {
+    packet::attribute(args.into(), item.into()).into()
+}
+
+/// The second half of `#[packet]`: as a derive it sees fields and variants after `cfg` has been applied.
+#[doc(hidden)]
+#[proc_macro_derive(__Packet, attributes(wire, __packet))]
+pub fn derive_packet(input: TokenStream) -> TokenStream {
+    packet::derive(input.into()).into()
+}
+
+/// Makes a type a controller: its methods marked with `#[packet]` handle packets.
+///
+/// A handler takes `&self` (or `self: Arc<Self>`, `self: &Arc<Self>`), then extractors (`&Context`, `State<T>`, ...),
+/// then its packet, and returns the packet's reply, or a `Result` of it. Async or not: one that is not async runs to its
+/// end at once and is the fastest.
+///
+/// Keys of `#[packet(...)]` on handlers: `concurrent` (does not wait for earlier packets of the connection),
+/// `lane = "..."` (waits for earlier packets of that lane only), `spawn` (runs on a task of its own), `blocking` (runs on
+/// a thread for blocking work). `#[connected]` and `#[disconnected]` mark what runs when a connection is ready and when
+/// it has ended.
+#[proc_macro_attribute]
+pub fn packet_controller(args: TokenStream, item: TokenStream) -> TokenStream {
+    controller::attribute(args.into(), item.into()).into()
+}

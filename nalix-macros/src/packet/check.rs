@@ -1,0 +1,82 @@
+//! The rules for packets.
+
+use proc_macro2::Span;
+use syn::{Expr, ExprLit, GenericParam, Lifetime, Lit, TypeReference, parse_quote, visit::Visit};
+
+use super::model::Packet;
+use crate::ctxt::Ctxt;
+
+pub(super) fn check(cx: &mut Ctxt, packet: &mut Packet) {
+    let keys = &mut packet.keys;
+    match &keys.opcode {
+        None => cx.error_at(
+            Span::call_site(),
+            "a packet needs an opcode: `#[packet(opcode = 0x1001)]`, any number from 0x0100 to 0xFFFF that no other \
+             packet has",
+        ),
+        Some((_, opcode)) => literal_opcode(cx, opcode),
+    }
+    if let (Some((key, _)), None) = (&keys.error, &keys.reply) {
+        cx.error(
+            key,
+            "`error` needs `reply`: a packet that is not answered cannot be answered with an error",
+        );
+    }
+    for (key, ty) in [&mut keys.reply, &mut keys.error].into_iter().flatten() {
+        let before = cx.count();
+        Borrowed { cx, what: key.to_string() }.visit_type(ty);
+        if cx.count() > before {
+            // Said once; the compiler need not say it again in its own words.
+            *ty = parse_quote!(());
+        }
+    }
+    for param in &packet.container.generics.params {
+        if !matches!(param, GenericParam::Lifetime(_)) {
+            cx.error(
+                param,
+                "a packet cannot have type or const parameters: an opcode stands for one layout; make it a \
+                 `#[derive(Wire)]` value and give each packet that holds one its own opcode",
+            );
+        }
+    }
+}
+
+/// What can be said of an opcode that is written out; constants are checked by the compiler when it knows them.
+fn literal_opcode(cx: &mut Ctxt, opcode: &Expr) {
+    match opcode {
+        Expr::Lit(ExprLit { lit: Lit::Int(lit), .. }) => match lit.base10_parse::<u128>() {
+            Ok(0..0x0100) => cx.error(lit, "opcodes from 0x0000 to 0x00FF are reserved for the framework"),
+            Ok(0x0100..=0xFFFF) => {}
+            _ => cx.error(lit, "an opcode is a 16-bit number: 0xFFFF is the last one"),
+        },
+        Expr::Lit(lit) => cx.error(lit, "an opcode is a number"),
+        _ => {}
+    }
+}
+
+/// Reports what borrows in a type that must be owned.
+struct Borrowed<'c> {
+    cx: &'c mut Ctxt,
+    what: String,
+}
+
+impl Borrowed<'_> {
+    fn report(&mut self, at: &dyn quote::ToTokens) {
+        let what = &self.what;
+        let message =
+            format!("the `{what}` type must be owned, since it outlives the bytes it was read from");
+        self.cx.error(at, message);
+    }
+}
+
+impl<'ast> Visit<'ast> for Borrowed<'_> {
+    fn visit_type_reference(&mut self, ty: &'ast TypeReference) {
+        self.report(ty);
+    }
+
+    fn visit_lifetime(&mut self, lifetime: &'ast Lifetime) {
+        if lifetime.ident != "static" {
+            self.report(lifetime);
+        }
+    }
+}

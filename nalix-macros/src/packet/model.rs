@@ -1,0 +1,69 @@
+//! A packet as the macro sees it.
+
+use proc_macro2::{Ident, TokenStream};
+use syn::{DeriveInput, Expr, LitStr, Path, Type};
+
+use crate::{
+    attr::{Args, Kind, Known},
+    ctxt::Ctxt,
+    wire::{Container, Settings},
+};
+
+pub(crate) struct Packet {
+    pub(crate) container: Container,
+    pub(crate) keys: Keys,
+}
+
+/// What `#[packet(...)]` says.
+pub(crate) struct Keys {
+    pub(crate) opcode: Option<(Ident, Expr)>,
+    pub(crate) reply: Option<(Ident, Type)>,
+    pub(crate) error: Option<(Ident, Type)>,
+    pub(crate) exact: bool,
+    pub(crate) rename: Option<LitStr>,
+    pub(crate) krate: Option<Path>,
+}
+
+impl Keys {
+    pub(crate) fn parse(cx: &mut Ctxt, args: TokenStream) -> Self {
+        Self::from(Args::parse(cx, args, &KNOWN))
+    }
+}
+
+impl From<Args> for Keys {
+    fn from(mut args: Args) -> Self {
+        Keys {
+            opcode: args.expr("opcode"),
+            reply: args.ty("reply"),
+            error: args.ty("error"),
+            exact: args.flag("exact").is_some(),
+            rename: args.text("rename"),
+            krate: args.path("crate").map(|(_, path)| path),
+        }
+    }
+}
+
+impl Packet {
+    pub(crate) fn new(cx: &mut Ctxt, input: DeriveInput) -> Self {
+        let keys = Keys::from(Args::collect(cx, &input.attrs, "__packet", &KNOWN));
+        let settings = Settings {
+            krate: keys.krate.clone(),
+            rename: keys.rename.clone(),
+            exact: keys.exact,
+            ..Settings::of_packet(cx, &input.attrs)
+        };
+        Packet { container: Container::new(cx, input, settings), keys }
+    }
+}
+
+const KNOWN: Known = Known {
+    place: "a packet",
+    keys: &[
+        ("opcode", Kind::Expr),
+        ("reply", Kind::Type),
+        ("error", Kind::Type),
+        ("exact", Kind::Flag),
+        ("rename", Kind::Text),
+        ("crate", Kind::Path),
+    ],
+};

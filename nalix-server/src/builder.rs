@@ -1,0 +1,232 @@
+//! Puts a server together.
+
+use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+
+use nalix_core::{
+    connection::Options,
+    controller::{Call, Controller, Reply, Router, RouterBuilder},
+    handshake::Contracts,
+    link::tcp::{self, ListenOptions},
+    registry::Registry,
+};
+use tower::BoxError;
+use tower_layer::{Identity, Layer, Stack};
+use tower_service::Service;
+
+use crate::{
+    BuildError, Server,
+    hub::Hub,
+    layered::{MakeServing, bare, layered},
+    server::Inner,
+};
+
+/// How many runtimes serve connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Cores {
+    /// The runtime that runs the server serves its connections too. The default.
+    #[default]
+    Ambient,
+    /// This many threads with a runtime of one thread each, which share the port. A connection never leaves its
+    /// thread, so its handlers should compute little. Ports are shared on Linux and BSDs only.
+    Each(NonZeroUsize),
+    /// As [`Cores::Each`], as many as the machine has.
+    All,
+}
+
+/// Collects what a server is made of. Made by [`Server::builder`].
+#[derive(Debug)]
+#[must_use = "a server is bound by `build`"]
+pub struct ServerBuilder<L = Identity> {
+    router: RouterBuilder,
+    layer: L,
+    has_layer: bool,
+    plaintext: bool,
+    no_listener: bool,
+    addresses: Vec<String>,
+    listen: ListenOptions,
+    options: Options,
+    cores: Cores,
+    max_connections: usize,
+    drain_timeout: Duration,
+}
+
+impl ServerBuilder {
+    pub(crate) fn new() -> Self {
+        Self {
+            router: Router::builder(),
+            layer: Identity::new(),
+            has_layer: false,
+            plaintext: false,
+            no_listener: false,
+            addresses: Vec::new(),
+            listen: ListenOptions::default(),
+            options: Options::default(),
+            cores: Cores::default(),
+            max_connections: 65_536,
+            drain_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+impl<L> ServerBuilder<L> {
+    /// Connections are not encrypted: anyone on the way can read and change what they carry.
+    pub fn plaintext(mut self) -> Self {
+        self.plaintext = true;
+        self
+    }
+
+    /// Listens on `address`, a `host:port`. Port 0 takes a free one, see [`Server::local_addr`]. `[::]` takes IPv4 too.
+    /// May be called several times.
+    pub fn tcp(mut self, address: impl Into<String>) -> Self {
+        self.addresses.push(address.into());
+        self
+    }
+
+    /// Allows a server that listens nowhere and is handed its links with
+    /// [`ServerHandle::serve_link`](crate::ServerHandle::serve_link).
+    pub fn no_listener(mut self) -> Self {
+        self.no_listener = true;
+        self
+    }
+
+    /// Adds the handlers of a controller.
+    pub fn controller<C: Controller>(mut self, controller: C) -> Self {
+        self.router.add(controller);
+        self
+    }
+
+    /// Adds every controller linked into the program whose type has a `Default`. A crate that nothing else names
+    /// is only linked if it is mentioned: `use my_controllers as _;`.
+    pub fn discover(mut self) -> Self {
+        self.router.discover();
+        self
+    }
+
+    /// Adds shared state, for handlers that take `State<T>`. One value of each type.
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.router.state(value);
+        self
+    }
+
+    /// Puts a layer around all handlers. A layer that is added first sees a call first.
+    ///
+    /// The service is made once and cloned for each connection, so a `ConcurrencyLimitLayer` limits the whole server.
+    /// Every call through a layer costs one allocation; without layers, handlers that are not async cost none.
+    pub fn layer<N>(self, layer: N) -> ServerBuilder<Stack<N, L>> {
+        ServerBuilder {
+            router: self.router,
+            layer: Stack::new(layer, self.layer),
+            has_layer: true,
+            plaintext: self.plaintext,
+            no_listener: self.no_listener,
+            addresses: self.addresses,
+            listen: self.listen,
+            options: self.options,
+            cores: self.cores,
+            max_connections: self.max_connections,
+            drain_timeout: self.drain_timeout,
+        }
+    }
+
+    /// Sets the limits and times of every connection.
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Sets how sockets listen.
+    pub fn listen_options(mut self, listen: ListenOptions) -> Self {
+        self.listen = listen;
+        self
+    }
+
+    /// Sets how many runtimes serve connections.
+    pub fn cores(mut self, cores: Cores) -> Self {
+        self.cores = cores;
+        self
+    }
+
+    /// How many links may be there at once, those in the handshake included. Default 65,536. One more is told
+    /// [`CloseCode::LimitExceeded`](crate::CloseCode) and to try again later.
+    pub fn max_connections(mut self, max: usize) -> Self {
+        self.max_connections = max;
+        self
+    }
+
+    /// How long a drain may take, from the moment that the server is told to stop. Default 10 s. Zero cuts every call
+    /// off at once.
+    pub fn drain_timeout(mut self, timeout: Duration) -> Self {
+        self.drain_timeout = timeout;
+        self
+    }
+
+    /// Checks everything and binds. Must be awaited on a tokio runtime with I/O and time enabled.
+    ///
+    /// Cancel safe: dropped before it is done, it leaves nothing bound.
+    ///
+    /// # Errors
+    /// [`BuildError`] says what is missing, contradictory or taken.
+    pub async fn build(self) -> Result<Server, BuildError>
+    where
+        L: Layer<Router>,
+        L::Service: Service<Call, Response = Reply> + Clone + Send + 'static,
+        <L::Service as Service<Call>>::Future: Send + 'static,
+        <L::Service as Service<Call>>::Error: Into<BoxError> + 'static,
+    {
+        if !self.plaintext {
+            return Err(BuildError::Security);
+        }
+        if self.addresses.is_empty() && !self.no_listener {
+            return Err(BuildError::NoListener);
+        }
+        let contracts = Contracts::of(Registry::global()?);
+        let router = self.router.build()?;
+        let make: MakeServing =
+            if self.has_layer { layered(router.clone(), &self.layer) } else { bare(router.clone()) };
+
+        let cores = match self.cores {
+            Cores::Ambient => None,
+            Cores::Each(n) => Some(n),
+            Cores::All => Some(std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)),
+        };
+        let sockets = cores.map_or(1, NonZeroUsize::get);
+        let mut listen = self.listen;
+        listen.shared_port |= sockets > 1;
+        let mut listeners = Vec::new();
+        for address in &self.addresses {
+            listeners.push(bind(address, sockets, &listen).await?);
+        }
+        let hub = Arc::new(Hub::new(self.max_connections));
+        let inner = Inner::new(router, make, contracts, self.options.in_range(), hub, self.drain_timeout);
+        Ok(Server::new(inner, listeners, cores))
+    }
+}
+
+/// `count` sockets on the first address that the name stands for and that can be listened on.
+async fn bind(
+    address: &str,
+    count: usize,
+    options: &ListenOptions,
+) -> Result<Vec<std::net::TcpListener>, BuildError> {
+    let unknown = |source| BuildError::Address { address: address.to_owned(), source };
+    let candidates: Vec<_> = tokio::net::lookup_host(address).await.map_err(unknown)?.collect();
+    let mut last = std::io::Error::new(std::io::ErrorKind::NotFound, "the name stands for no address");
+    for candidate in candidates {
+        let bound = (|| {
+            let first = tcp::bind(candidate, options)?;
+            // With port 0 the first socket decides on the port for all.
+            let actual = first.local_addr()?;
+            let mut all = vec![first];
+            for _ in 1..count {
+                all.push(tcp::bind(actual, options)?);
+            }
+            Ok(all)
+        })();
+        match bound {
+            Ok(all) => return Ok(all),
+            Err(error) => last = error,
+        }
+    }
+    Err(BuildError::Listen { address: address.to_owned(), source: last })
+}

@@ -1,0 +1,58 @@
+//! Realtime servers with typed packets.
+//!
+//! ```
+//! use nalix_server::{Server, packet, packet_controller};
+//!
+//! #[packet(opcode = 0x1001, reply = u32)]
+//! struct Sum {
+//!     a: u32,
+//!     b: u32,
+//! }
+//!
+//! struct Calculator;
+//!
+//! #[packet_controller]
+//! impl Calculator {
+//!     #[packet]
+//!     fn sum(&self, sum: Sum) -> u32 {
+//!         sum.a + sum.b
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = Server::builder().plaintext().tcp("127.0.0.1:0").controller(Calculator).build().await?;
+//! let handle = server.handle();
+//! handle.shutdown(); // or later, from anywhere
+//! server.run().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A server is put together by [`ServerBuilder`], which binds its sockets and checks everything that can be checked
+//! before the first client comes. [`Server::run_until`] serves until a future resolves, then drains: clients are
+//! told, running calls finish, and the rest is cut off when the time is up.
+
+mod accept;
+mod builder;
+mod cores;
+mod error;
+mod hub;
+mod layered;
+mod server;
+
+pub use nalix_core::{
+    Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Failure, OneWay, Opcode, Packet,
+    Request, RequestError, SendError, State, Status, Wire, connection::Options, controller::Call, controller::Extract,
+    controller::Reply, controller::Router, link, packet, packet_controller,
+};
+
+pub use self::{
+    builder::{Cores, ServerBuilder},
+    error::BuildError,
+    server::{DrainReport, Server, ServerHandle},
+};
+
+/// The crate that macros expand to when a user depends on this one alone.
+#[doc(hidden)]
+pub use nalix_core as __core;
