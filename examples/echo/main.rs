@@ -1,1 +1,61 @@
-fn main() {}
+//! A server and a client that talk in several ways, and a small measurement.
+//!
+//!     cargo run --example echo                            both in one process
+//!     cargo run --example echo -- server 127.0.0.1:7777   the server alone, until Ctrl-C
+//!     cargo run --example echo -- client 127.0.0.1:7777   the client alone
+
+mod client;
+mod contracts;
+mod histogram;
+mod server;
+
+use std::{error::Error, process::ExitCode};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let result = match args[..] {
+        [] => both().await,
+        ["server", address] => serve(address).await,
+        ["client", address] => client::run(address).await,
+        _ => {
+            eprintln!("usage: echo [server ADDR | client ADDR]        ADDR is host:port");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn both() -> Result<(), Box<dyn Error>> {
+    let server = server::build("127.0.0.1:0").await?;
+    let address = server.local_addr();
+    println!("server: listening on {address}");
+    let (handle, running) = server.spawn();
+
+    client::run(&address.to_string()).await?;
+
+    handle.shutdown();
+    let report = running.await??;
+    println!("server: stopped, {} connection(s) drained, {} cut off", report.drained, report.forced);
+    Ok(())
+}
+
+async fn serve(address: &str) -> Result<(), Box<dyn Error>> {
+    let server = server::build(address).await?;
+    println!("server: listening on {}, Ctrl-C stops it", server.local_addr());
+    let interrupted = async {
+        if let Err(error) = tokio::signal::ctrl_c().await {
+            eprintln!("cannot wait for Ctrl-C: {error}");
+        }
+    };
+    let report = server.run_until(interrupted).await?;
+    println!("server: stopped, {} connection(s) drained, {} cut off", report.drained, report.forced);
+    Ok(())
+}

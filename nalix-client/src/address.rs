@@ -44,7 +44,9 @@ mod tests {
 
     #[test]
     fn addresses_parse() {
-        for good in ["tcp://127.0.0.1:7777", "tcp://[::1]:7777", "tcp://example.org:1", "tcp://localhost:65535/"] {
+        for good in
+            ["tcp://127.0.0.1:7777", "tcp://[::1]:7777", "tcp://example.org:1", "tcp://localhost:65535/"]
+        {
             assert!(Address::parse(good).is_ok(), "{good}");
         }
     }

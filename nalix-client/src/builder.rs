@@ -113,7 +113,8 @@ impl ClientBuilder {
         };
         let span = tracing::info_span!("session", peer = link.peer_addr().map(tracing::field::display));
         let contracts = Contracts::of(registry);
-        let established = connection::connect(link, contracts, &self.options).instrument(span.clone()).await?;
+        let established =
+            connection::connect(link, contracts, &self.options).instrument(span.clone()).await?;
         let cell = Arc::new(RouterCell::new(router.clone()));
         let (connection, driver) = Driver::new(established, Serving::from(router), &self.options);
         let driver = driver.replaceable(Arc::clone(&cell));

@@ -22,8 +22,8 @@ mod builder;
 mod session;
 
 pub use nalix_core::{
-    Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Failure, OneWay, Opcode, Packet,
-    Request, RequestBuilder, RequestError, SendError, State, Status, Wire,
+    Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Failure, OneWay,
+    Opcode, Packet, Request, RequestBuilder, RequestError, SendError, State, Status, Wire,
     connection::{ConnectError, Options},
     controller::RouterError,
     link, packet, packet_controller,

@@ -140,17 +140,17 @@ pub enum EncodeError {
 #[non_exhaustive]
 pub struct DuplicateError {
     /// What is claimed: `opcode 0x1001`, `packet name "Ping"`, ...
-    pub what: String,
+    pub what: Box<str>,
     /// The opcode, where it is one.
     pub opcode: Option<Opcode>,
     /// Full path of the item that comes first (by path, so that the message does not depend on link order).
-    pub first: String,
+    pub first: Box<str>,
     /// `file:line` of the first.
-    pub first_at: String,
+    pub first_at: Box<str>,
     /// Full path of the other item.
-    pub second: String,
+    pub second: Box<str>,
     /// `file:line` of the other.
-    pub second_at: String,
+    pub second_at: Box<str>,
 }
 
 /// Bytes that are not this protocol. The peer is to blame, and the connection ends with

@@ -160,11 +160,11 @@ impl Registry {
 
 fn duplicate(what: String, first: &PacketInfo, second: &PacketInfo) -> DuplicateError {
     DuplicateError {
-        what,
+        what: what.into(),
         opcode: Some(second.opcode),
-        first: first.path.to_owned(),
-        first_at: first.location.to_string(),
-        second: second.path.to_owned(),
-        second_at: second.location.to_string(),
+        first: first.path.into(),
+        first_at: first.location.to_string().into(),
+        second: second.path.into(),
+        second_at: second.location.to_string().into(),
     }
 }

@@ -61,7 +61,11 @@ pub(crate) async fn accept(inner: Arc<Inner>, listener: TcpListener) {
 
 /// Serves one link, from its handshake to its end.
 pub(crate) async fn serve(inner: Arc<Inner>, link: impl Link + Unpin) {
-    let span = tracing::info_span!("connection", peer = link.peer_addr().map(tracing::field::display), id = tracing::field::Empty);
+    let span = tracing::info_span!(
+        "connection",
+        peer = link.peer_addr().map(tracing::field::display),
+        id = tracing::field::Empty
+    );
     let Some(mut present) = inner.hub.enter() else {
         let reason = CloseReason::new(CloseCode::LimitExceeded, "too many connections")
             .with_advice(Advice::Retry { after: Some(Duration::from_secs(1)) });

@@ -32,7 +32,8 @@ where
     let service = Mutex::new(layer.layer(router.clone()));
     Box::new(move || {
         let service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let layered = Layered::new(service, |error: <L::Service as Service<Call>>::Error| status_of(error.into()));
+        let layered =
+            Layered::new(service, |error: <L::Service as Service<Call>>::Error| status_of(error.into()));
         Serving::new(router.clone(), Box::new(layered))
     })
 }

@@ -42,9 +42,10 @@ mod layered;
 mod server;
 
 pub use nalix_core::{
-    Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Failure, OneWay, Opcode, Packet,
-    Request, RequestError, SendError, State, Status, Wire, connection::Options, controller::Call, controller::Extract,
-    controller::Reply, controller::Router, link, packet, packet_controller,
+    Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Failure, OneWay,
+    Opcode, Packet, Request, RequestError, SendError, State, Status, Wire, connection::Options,
+    controller::Call, controller::Extract, controller::Reply, controller::Router, link, packet,
+    packet_controller,
 };
 
 pub use self::{

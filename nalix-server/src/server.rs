@@ -9,7 +9,9 @@ use std::{
     time::Duration,
 };
 
-use nalix_core::{Connection, ConnectionId, connection::Options, controller::Router, handshake::Contracts, link::Link};
+use nalix_core::{
+    Connection, ConnectionId, connection::Options, controller::Router, handshake::Contracts, link::Link,
+};
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
 
 use crate::{BuildError, ServerBuilder, accept, cores, hub::Hub, layered::MakeServing};
@@ -48,7 +50,10 @@ pub(crate) enum Stage {
 
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inner").field("hub", &self.hub).field("stage", &*self.stage.borrow()).finish_non_exhaustive()
+        f.debug_struct("Inner")
+            .field("hub", &self.hub)
+            .field("stage", &*self.stage.borrow())
+            .finish_non_exhaustive()
     }
 }
 
@@ -207,6 +212,10 @@ async fn drain(inner: &Inner) -> DrainReport {
     }
     let in_time = timeout(inner.drain_timeout, inner.hub.empty()).await.is_ok();
     let forced = if in_time { 0 } else { inner.hub.alive() };
+    if forced > 0 {
+        // Each connection is saying goodbye by now, which has a bound of its own.
+        drop(timeout(inner.options.close_timeout, inner.hub.empty()).await);
+    }
     inner.advance(Stage::Forced);
     // Every connection's task drops what it has when it sees this; only a runtime that is blocked can keep it from that.
     drop(timeout(FORCE_TIMEOUT, inner.hub.empty()).await);

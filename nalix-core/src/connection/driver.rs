@@ -64,14 +64,17 @@ pub struct Driver<L> {
     pub(super) answered: Vec<Answered>,
     pub(super) buffers: Vec<Vec<u8>>,
     wakers: Vec<Waker>,
-    /// The tower service has failed; the next call is answered with this.
-    pub(super) broken: Option<Status>,
+    /// Whether a call waits only for room in the outbox.
+    pub(super) short_of_room: bool,
     ended: bool,
 }
 
 impl<L> fmt::Debug for Driver<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Driver").field("shared", &self.shared).field("phase", &self.phase).finish_non_exhaustive()
+        f.debug_struct("Driver")
+            .field("shared", &self.shared)
+            .field("phase", &self.phase)
+            .finish_non_exhaustive()
     }
 }
 
@@ -108,7 +111,7 @@ impl<L: Link> Driver<L> {
             answered: Vec::new(),
             buffers: Vec::new(),
             wakers: Vec::new(),
-            broken: None,
+            short_of_room: false,
             ended: false,
         };
         driver.start_hooks();
@@ -137,7 +140,12 @@ impl<L: Link> Driver<L> {
         self.pump(cx);
 
         let mut reads = 0;
-        while self.may_read() {
+        let mut unread = false;
+        loop {
+            if !self.may_read() {
+                unread = true;
+                break;
+            }
             match self.poll_read(cx) {
                 Poll::Ready(Ok(0)) => {
                     // What a handler or the peer's last words have put into the outbox may still be of use to it.
@@ -178,6 +186,12 @@ impl<L: Link> Driver<L> {
         }
         if let Some(reason) = self.poll_close(cx, flushed.is_ready()) {
             return Poll::Ready(reason);
+        }
+        // Room that this flush has made is news to nobody else.
+        let room = self.short_of_room && self.shared.has_room();
+        if room || (unread && self.may_read()) {
+            self.short_of_room = false;
+            cx.waker().wake_by_ref();
         }
         self.arm();
         Poll::Pending
@@ -231,7 +245,10 @@ impl<L: Link> Driver<L> {
     }
 
     fn close_when_drained(&mut self) {
-        if matches!(self.phase, Phase::Draining { .. }) && self.inbox.is_idle() && self.shared.in_flight() == 0 {
+        if matches!(self.phase, Phase::Draining { .. })
+            && self.inbox.is_idle()
+            && self.shared.in_flight() == 0
+        {
             self.close(going_away());
         }
     }
@@ -257,7 +274,9 @@ impl<L: Link> Driver<L> {
             match &self.phase {
                 Phase::Open => {}
                 Phase::Draining { .. } => self.close(going_away()),
-                Phase::Closing { reason, .. } | Phase::Lingering { reason, .. } => return Some(reason.clone()),
+                Phase::Closing { reason, .. } | Phase::Lingering { reason, .. } => {
+                    return Some(reason.clone());
+                }
             }
         }
         None
@@ -336,7 +355,7 @@ impl<L: Link> Driver<L> {
         read
     }
 
-    fn end_of_input(&mut self) -> CloseReason {
+    fn end_of_input(&self) -> CloseReason {
         if let Phase::Closing { reason, .. } | Phase::Lingering { reason, .. } = &self.phase {
             return reason.clone();
         }

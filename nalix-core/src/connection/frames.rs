@@ -48,7 +48,11 @@ impl<L: Link> Driver<L> {
     }
 
     #[inline]
-    fn handle_frame(&mut self, frame: Frame, cx: &mut Context<'_>) -> Result<Option<CloseReason>, ProtocolError> {
+    fn handle_frame(
+        &mut self,
+        frame: Frame,
+        cx: &mut Context<'_>,
+    ) -> Result<Option<CloseReason>, ProtocolError> {
         match frame.kind {
             FrameKind::Request => {
                 self.inbox.check_id(frame.id)?;
@@ -83,7 +87,11 @@ impl<L: Link> Driver<L> {
                 }
             }
             // Kinds that this version does not serve get an answer where there is somebody to hear it.
-            FrameKind::Item | FrameKind::End | FrameKind::Credit | FrameKind::Continue | FrameKind::Unknown(_) => {
+            FrameKind::Item
+            | FrameKind::End
+            | FrameKind::Credit
+            | FrameKind::Continue
+            | FrameKind::Unknown(_) => {
                 let status = Status::new(Code::Unimplemented, "this kind of frame is not known here");
                 self.append(Head::of_call(FrameKind::Error, frame.id), &StatusBody(&status));
             }
@@ -115,10 +123,14 @@ impl<L: Link> Driver<L> {
         let reply = ReplyBuffer::new(buffer, self.context.max_message());
         let call = Call::new(kind, route, context, frame.payload, reply);
         if let Some((call, ticket)) = self.inbox.admit(call, id, deadline) {
-            if self.gate_is_open(cx) {
-                self.start(call, ticket);
-            } else {
-                self.inbox.hold(call, ticket);
+            match self.gate(cx) {
+                Gate::Open => self.start(call, ticket),
+                Gate::Shut => self.inbox.hold(call, ticket),
+                Gate::Broken(status) => {
+                    let reply = call.refuse(status);
+                    self.inbox.forget(&ticket);
+                    self.send_answer((ticket, reply));
+                }
             }
         }
     }
@@ -126,43 +138,45 @@ impl<L: Link> Driver<L> {
     /// Starts the calls whose turn it is, as far as the gate lets them through.
     pub(super) fn pump(&mut self, cx: &mut Context<'_>) {
         let mut budget = MAX_STARTS;
-        while self.inbox.has_ready() && self.gate_is_open(cx) {
+        while self.inbox.has_ready() {
             if budget == 0 {
                 cx.waker().wake_by_ref();
                 return;
             }
             budget -= 1;
-            if let Some((call, ticket)) = self.inbox.next() {
-                self.start(call, ticket);
+            match self.gate(cx) {
+                Gate::Open => {
+                    if let Some((call, ticket)) = self.inbox.next() {
+                        self.start(call, ticket);
+                    }
+                }
+                Gate::Shut => return,
+                Gate::Broken(status) => {
+                    self.inbox.refuse_queued(&status, &mut self.answered);
+                    self.send_answered();
+                }
             }
         }
     }
 
     /// Whether one more call may start: hooks are done, there is room for its answer, the service is ready.
-    fn gate_is_open(&mut self, cx: &mut Context<'_>) -> bool {
-        if !self.hooks_done() || !self.shared.has_room() {
-            return false;
+    fn gate(&mut self, cx: &mut Context<'_>) -> Gate {
+        if !self.hooks_done() {
+            return Gate::Shut;
+        }
+        if !self.shared.has_room() {
+            self.short_of_room = true;
+            return Gate::Shut;
         }
         match self.serving.dispatch.poll_ready(cx) {
-            Poll::Ready(Ok(())) => true,
-            Poll::Pending => false,
-            Poll::Ready(Err(status)) => {
-                // The service is broken: everything that waits is told, and what comes next will ask again.
-                self.inbox.refuse_queued(&status, &mut self.answered);
-                self.send_answered();
-                self.broken = Some(status);
-                true
-            }
+            Poll::Ready(Ok(())) => Gate::Open,
+            Poll::Ready(Err(status)) => Gate::Broken(status),
+            Poll::Pending => Gate::Shut,
         }
     }
 
     #[inline]
     fn start(&mut self, call: Call, ticket: Ticket) {
-        if let Some(status) = self.broken.take() {
-            let reply = call.refuse(status);
-            self.inbox.forget(&ticket);
-            return self.send_answer((ticket, reply));
-        }
         if let Some(answered) = self.inbox.start(&mut *self.serving.dispatch, call, ticket) {
             self.send_answer(answered);
         }
@@ -215,11 +229,20 @@ impl<L: Link> Driver<L> {
         }
     }
 
-    fn refuse_call(&mut self, id: Option<crate::CallId>, status: &Status) {
+    fn refuse_call(&self, id: Option<crate::CallId>, status: &Status) {
         if let Some(id) = id {
             self.append(Head::of_call(FrameKind::Error, id), &StatusBody(status));
         }
     }
+}
+
+/// Whether a call may start.
+enum Gate {
+    Open,
+    /// Not yet; something will wake the driver when it is worth asking again.
+    Shut,
+    /// The tower service has failed, and says this.
+    Broken(Status),
 }
 
 struct Raw<'a>(&'a Bytes);

@@ -97,7 +97,12 @@ impl Inbox {
     }
 
     /// Takes a call in. If it may start at once it is handed back, to be started.
-    pub(super) fn admit(&mut self, call: Call, id: Option<CallId>, deadline: Option<Instant>) -> Option<(Call, Ticket)> {
+    pub(super) fn admit(
+        &mut self,
+        call: Call,
+        id: Option<CallId>,
+        deadline: Option<Instant>,
+    ) -> Option<(Call, Ticket)> {
         let lane = call.route().lane().filter(|&lane| lane < self.lanes.len());
         let ticket = Ticket { id, lane, deadline };
         if let Some(lane) = lane
@@ -137,7 +142,12 @@ impl Inbox {
 
     /// Starts a call. Returns its answer if it is done at once.
     #[inline]
-    pub(super) fn start(&mut self, dispatch: &mut dyn Dispatch, call: Call, ticket: Ticket) -> Option<Answered> {
+    pub(super) fn start(
+        &mut self,
+        dispatch: &mut dyn Dispatch,
+        call: Call,
+        ticket: Ticket,
+    ) -> Option<Answered> {
         let answer = match caught(|| dispatch.call(call)) {
             Ok(Outcome::Ready(reply)) => reply,
             Ok(Outcome::Pending(future)) => match self.running.start(future, ticket) {
@@ -201,7 +211,8 @@ impl Inbox {
         self.remove_queued(passed, &mut |call, ticket| {
             answers.push((ticket, call.refuse(deadline_exceeded())));
         });
-        let queued = self.lanes.iter().flat_map(|lane| &lane.queue).chain(&self.ready).map(|(_, ticket)| ticket);
+        let queued =
+            self.lanes.iter().flat_map(|lane| &lane.queue).chain(&self.ready).map(|(_, ticket)| ticket);
         self.running.iter().map(|(_, ticket)| ticket).chain(queued).filter_map(|ticket| ticket.deadline).min()
     }
 
@@ -217,7 +228,9 @@ impl Inbox {
 
     /// Whether nothing waits or runs.
     pub(super) fn is_idle(&self) -> bool {
-        self.running.len() == 0 && self.ready.is_empty() && self.lanes.iter().all(|lane| lane.queue.is_empty())
+        self.running.len() == 0
+            && self.ready.is_empty()
+            && self.lanes.iter().all(|lane| lane.queue.is_empty())
     }
 
     /// Forgets a call that is over, and lets the next of its lane have its turn.
@@ -289,10 +302,7 @@ fn reply_of(result: Result<Reply, Panicked>) -> Reply {
     result.unwrap_or_else(|Panicked| Reply::from_status(Status::internal("the handler failed")))
 }
 
-fn extract(
-    queue: &mut VecDeque<(Call, Ticket)>,
-    which: impl Fn(&Ticket) -> bool,
-) -> Vec<(Call, Ticket)> {
+fn extract(queue: &mut VecDeque<(Call, Ticket)>, which: impl Fn(&Ticket) -> bool) -> Vec<(Call, Ticket)> {
     if !queue.iter().any(|(_, ticket)| which(ticket)) {
         return Vec::new();
     }

@@ -22,10 +22,7 @@ pub(super) enum Phase {
     },
     /// All is written and our direction is shut; the peer may still be reading, and would lose what it has not read
     /// yet if the link were dropped while its own bytes are unread here.
-    Lingering {
-        reason: CloseReason,
-        until: Instant,
-    },
+    Lingering { reason: CloseReason, until: Instant },
 }
 
 impl Phase {

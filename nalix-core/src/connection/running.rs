@@ -49,7 +49,8 @@ impl Running {
             Some(index) => index,
             None => {
                 let index = self.slots.len();
-                let waker = SlotWaker { index, queued: AtomicBool::new(false), woken: Arc::clone(&self.woken) };
+                let waker =
+                    SlotWaker { index, queued: AtomicBool::new(false), woken: Arc::clone(&self.woken) };
                 self.slots.push(Slot { task: None, waker: Arc::new(waker) });
                 index
             }

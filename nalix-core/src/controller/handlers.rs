@@ -139,7 +139,9 @@ pub enum RouterError {
     #[error(transparent)]
     Duplicate(#[from] DuplicateError),
     /// There is no handler at all.
-    #[error("no handlers: give the builder a controller, or call `discover()` and link the crates that hold them")]
+    #[error(
+        "no handlers: give the builder a controller, or call `discover()` and link the crates that hold them"
+    )]
     Empty,
     /// A handler takes `State<T>` and no such state was given.
     #[error("handler `{handler}` needs state of type `{state}`: give it to the builder with `.state(value)`")]

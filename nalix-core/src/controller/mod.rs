@@ -18,7 +18,7 @@ pub use self::{
     context::Context,
     discover::{ControllerInfo, NoDefault, Probe, discovered},
     extract::{Extract, ExtractRef, Require, State, StateMap},
-    handlers::{Handlers, HandlerSpec, Order, RouterError, Run},
+    handlers::{HandlerSpec, Handlers, Order, RouterError, Run},
     reply::{Outcome, Reply, ReplyBuffer, ReplyFuture, ReplyKind},
     respond::{IntoFailure, Respond, respond_marker},
     router::{Route, Router, RouterBuilder, RouterFuture},

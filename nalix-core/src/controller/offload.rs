@@ -18,7 +18,9 @@ pub(super) fn offload(run: Run, handler: Arc<dyn Handler>, call: Call) -> Outcom
         Run::Blocking => tokio::task::spawn_blocking(move || match handler.call(call) {
             Outcome::Ready(reply) => reply,
             // The macro refuses `blocking` on async handlers.
-            Outcome::Pending(_) => Reply::from_status(Status::internal("a blocking handler must not be async")),
+            Outcome::Pending(_) => {
+                Reply::from_status(Status::internal("a blocking handler must not be async"))
+            }
         }),
         _ => tokio::spawn(async move {
             match handler.call(call) {

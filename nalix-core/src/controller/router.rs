@@ -10,8 +10,8 @@ use std::{
 };
 
 use super::{
-    Call, Context, Controller, Handlers, HandlerSpec, HookFuture, Order, Outcome, Reply, ReplyFuture, RouterError,
-    Run, StateMap, discovered, handlers::Handler,
+    Call, Context, Controller, HandlerSpec, Handlers, HookFuture, Order, Outcome, Reply, ReplyFuture,
+    RouterError, Run, StateMap, discovered, handlers::Handler,
 };
 use crate::{Opcode, error::DuplicateError, status::CloseReason};
 
@@ -56,7 +56,8 @@ impl fmt::Debug for Router {
 impl Router {
     /// A router without handlers: every packet is answered with `Unimplemented`.
     pub fn empty() -> Self {
-        Self::assemble(Vec::new(), Vec::new(), Arc::default()).unwrap_or_else(|_| unreachable!("nothing to clash"))
+        Self::assemble(Vec::new(), Vec::new(), Arc::default())
+            .unwrap_or_else(|_| unreachable!("nothing to clash"))
     }
 
     /// Starts a table.
@@ -122,7 +123,8 @@ impl Router {
     pub fn with<C: Controller>(&self, controller: C) -> Result<Router, RouterError> {
         let mut builder = RouterBuilder::default();
         builder.add(controller);
-        let mut handlers: Vec<_> = Vec::with_capacity(self.table.handlers.len() + builder.handlers.list.len());
+        let mut handlers: Vec<_> =
+            Vec::with_capacity(self.table.handlers.len() + builder.handlers.list.len());
         for (spec, handler) in &self.table.handlers {
             handlers.push((spec.clone(), Arc::clone(handler)));
         }
@@ -167,12 +169,12 @@ impl Router {
 fn duplicate(a: &HandlerSpec, b: &HandlerSpec) -> DuplicateError {
     let (first, second) = if (a.name, a.location) <= (b.name, b.location) { (a, b) } else { (b, a) };
     DuplicateError {
-        what: format!("opcode {}", a.opcode),
+        what: format!("opcode {}", a.opcode).into(),
         opcode: Some(a.opcode),
-        first: first.name.to_owned(),
-        first_at: first.location.to_string(),
-        second: second.name.to_owned(),
-        second_at: second.location.to_string(),
+        first: first.name.into(),
+        first_at: first.location.to_string().into(),
+        second: second.name.into(),
+        second_at: second.location.to_string().into(),
     }
 }
 

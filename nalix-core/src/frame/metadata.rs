@@ -72,7 +72,6 @@ impl Metadata {
     }
 }
 
-
 const REMAINING: u8 = 1;
 const BAD: ProtocolError = ProtocolError::BadFrame { what: "bad metadata" };
 
@@ -94,7 +93,15 @@ mod tests {
 
     #[test]
     fn malformed_blocks_are_refused() {
-        for bad in [&[][..], &[1], &[2, 1, 5], &[3, 1, 2, 0x80], &[4, 1, 2, 0x80, 0x00], &[3, 1, 1], &[6, 1, 1, 5, 1, 1, 6]] {
+        for bad in [
+            &[][..],
+            &[1],
+            &[2, 1, 5],
+            &[3, 1, 2, 0x80],
+            &[4, 1, 2, 0x80, 0x00],
+            &[3, 1, 1],
+            &[6, 1, 1, 5, 1, 1, 6],
+        ] {
             assert!(Metadata::split(bad).is_err(), "{bad:?}");
         }
     }

@@ -96,7 +96,6 @@ pub fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
     Ok(address.to_socket_addrs()?.collect())
 }
 
-
 /// An IPv4 client on a dual-stack socket has an IPv6 address in disguise; everybody is to see the plain one.
 fn canonical(addr: SocketAddr) -> SocketAddr {
     SocketAddr::new(addr.ip().to_canonical(), addr.port())

@@ -119,7 +119,9 @@ impl Calls {
                 Poll::Pending
             }
             Some(state @ State::Done(_)) => {
-                let State::Done(answer) = std::mem::replace(state, State::Free) else { return Poll::Ready(None) };
+                let State::Done(answer) = std::mem::replace(state, State::Free) else {
+                    return Poll::Ready(None);
+                };
                 self.release(key.index);
                 Poll::Ready(Some(answer))
             }
@@ -175,7 +177,9 @@ impl Calls {
             match slot.state {
                 State::Waiting { position, .. } => {
                     let answer = Answer::Lost { maybe_executed: position < written };
-                    if let State::Waiting { waker, .. } = std::mem::replace(&mut slot.state, State::Done(answer)) {
+                    if let State::Waiting { waker, .. } =
+                        std::mem::replace(&mut slot.state, State::Done(answer))
+                    {
                         wakers.push(waker);
                     }
                 }

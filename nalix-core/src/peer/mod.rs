@@ -10,13 +10,13 @@ mod send;
 mod shared;
 mod waiters;
 
+pub(crate) use self::{
+    calls::Answer,
+    shared::{Output, Setup, Shared, Turn},
+};
 pub use self::{
     error::{RequestError, SendError},
     handle::Connection,
     request::{RequestBuilder, RequestFuture},
     send::SendFuture,
-};
-pub(crate) use self::{
-    calls::Answer,
-    shared::{Output, Setup, Shared, Turn},
 };

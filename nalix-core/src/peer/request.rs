@@ -143,7 +143,12 @@ impl<P: Request> Future for RequestFuture<P> {
 
 impl<P: Request> RequestFuture<P> {
     /// Sends the request, or queues up for it.
-    fn start(&mut self, packet: P, ticket: Option<Ticket>, cx: &mut Context<'_>) -> Poll<<Self as Future>::Output> {
+    fn start(
+        &mut self,
+        packet: P,
+        ticket: Option<Ticket>,
+        cx: &Context<'_>,
+    ) -> Poll<<Self as Future>::Output> {
         let shared = &*self.connection.shared;
         let remaining = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if remaining.is_some_and(|left| left.is_zero()) {
@@ -184,7 +189,7 @@ impl<P: Request> RequestFuture<P> {
         Poll::Pending
     }
 
-    fn wait(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<<Self as Future>::Output> {
+    fn wait(&mut self, key: Key, cx: &Context<'_>) -> Poll<<Self as Future>::Output> {
         let shared = &*self.connection.shared;
         let mut state = shared.lock();
         match state.calls.poll(key, cx.waker()) {

@@ -99,7 +99,13 @@ mod tests {
 
     #[test]
     fn headers_round_trip() {
-        for kind in [RecordKind::Hello, RecordKind::HelloReply, RecordKind::Plain, RecordKind::Sealed, RecordKind::Abort] {
+        for kind in [
+            RecordKind::Hello,
+            RecordKind::HelloReply,
+            RecordKind::Plain,
+            RecordKind::Sealed,
+            RecordKind::Abort,
+        ] {
             for len in [0, 1, 255, 256, 65_536, MAX_BODY] {
                 assert_eq!(parse(header(kind, len)), Ok((kind, len)));
             }
