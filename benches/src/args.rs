@@ -11,10 +11,11 @@ use crate::{
 };
 
 pub(crate) const HELP: &str = "\
-Usage: compare [--quick] [--suite latency|echo|sum|all] [--peer a,b] [--secs N] [--runs N] [--json FILE]
+Usage: compare [--quick] [--suite latency|echo|sum|all] [--case TEXT] [--peer a,b] [--secs N] [--runs N] [--json FILE]
 
   --quick       fewer cases and short windows: about a minute for everything
   --suite NAME  which cases (default: all; echo includes latency)
+  --case TEXT   only cases with this in their name, such as `64 conn, mt`
   --peer A,B    which peers (default: all that were built in; tonic and tarpc need `--features peers`)
   --secs N      length of one measured window in seconds (default 2, quick 0.3)
   --runs N      windows per peer and case, interleaved between the peers; medians are shown (default 3)
@@ -33,6 +34,8 @@ pub(crate) enum Command {
 pub(crate) struct Compare {
     pub(crate) quick: bool,
     pub(crate) suite: Suite,
+    /// What the name of a case must contain.
+    pub(crate) case: String,
     pub(crate) peers: Vec<&'static Entry>,
     /// One measured window; a third of it goes before as warm-up.
     pub(crate) window: Duration,
@@ -56,11 +59,12 @@ impl Command {
 
     fn parse(mut args: Parser) -> Result<Self, Error> {
         let (mut quick, mut suite, mut chosen, mut secs, mut runs) = (false, Suite::All, None, None, 3);
-        let mut json = None;
+        let (mut json, mut case) = (None, String::new());
         while let Some(arg) = args.next()? {
             match arg {
                 Arg::Long("quick") => quick = true,
                 Arg::Long("suite") => suite = args.value()?.parse_with(str::parse)?,
+                Arg::Long("case") => case = args.value()?.string()?,
                 Arg::Long("peer") => chosen = Some(args.value()?.parse_with(parse_peers)?),
                 Arg::Long("secs") => secs = Some(args.value()?.parse::<f64>()?),
                 Arg::Long("runs") => runs = args.value()?.parse::<usize>()?.max(1),
@@ -72,7 +76,7 @@ impl Command {
         }
         let window = Duration::try_from_secs_f64(secs.unwrap_or(if quick { 0.3 } else { 2.0 }))?;
         let peers = chosen.unwrap_or_else(|| peers::ALL.iter().collect());
-        Ok(Self::Compare(Compare { quick, suite, peers, window, runs, json }))
+        Ok(Self::Compare(Compare { quick, suite, case, peers, window, runs, json }))
     }
 }
 

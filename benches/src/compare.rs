@@ -20,6 +20,9 @@ pub(crate) fn run(options: &Compare) -> Result<bool, Error> {
     let mut all_well = true;
     println!("{} cores, {} runs of {:?} each", cores::count(), options.runs, options.window);
     for case in options.suite.cases(options.quick) {
+        if !case.to_string().contains(&options.case) {
+            continue;
+        }
         let rows = interleave(&case, options, &mut all_well);
         print!("\n{}", table(&case, &rows));
         if let Some(log) = &mut log {

@@ -118,11 +118,14 @@ impl ClientBuilder {
         let cell = Arc::new(RouterCell::new(router.clone()));
         let (connection, driver) = Driver::new(established, Serving::from(router), &self.options);
         let driver = driver.replaceable(Arc::clone(&cell));
-        let session = Session::new(connection.clone(), Arc::clone(&cell));
+        let session = Session::new(connection.clone(), cell);
         let task = async move {
-            let reason = driver.await;
+            let mut driver = driver;
+            let reason = (&mut driver).await;
             tracing::debug!(%reason, "session ended");
-            let router = cell.current();
+            // Controllers that came too late to see the connection do not see its end either.
+            let router = driver.router().clone();
+            drop(driver);
             let context = Context::new(connection, Arc::clone(router.states()), Limits::DEFAULT);
             run_disconnected(&router, &context, &reason).await;
         };

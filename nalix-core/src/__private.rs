@@ -94,6 +94,29 @@ pub const fn as_u64(len: usize) -> u64 {
     len as u64
 }
 
+/// What the registry asks a packet for.
+pub mod contract {
+    use crate::{
+        packet::{OneWay, Request},
+        schema::{Contract, Schema},
+    };
+
+    /// Of a packet that is not answered.
+    pub fn one_way<P: OneWay>() -> Contract {
+        Contract::new(Schema::of::<P>(), None, None)
+    }
+
+    /// Of a packet that is answered.
+    pub fn request<P: Request>() -> Contract {
+        Contract::new(Schema::of::<P>(), Some(Schema::of::<P::Reply>()), None)
+    }
+
+    /// Of a packet that declares an error type too.
+    pub fn request_with_error<P: Request>() -> Contract {
+        Contract::new(Schema::of::<P>(), Some(Schema::of::<P::Reply>()), Some(Schema::of::<P::Error>()))
+    }
+}
+
 /// Whether a handler before `name` serves `opcode`: its message, if so. Each entry is the opcode of a handler, its name,
 /// and what to say to a later one. Reserved opcodes belong to packets that do not compile and are left out.
 pub const fn served_before(

@@ -196,7 +196,7 @@ impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.code)?;
         if !self.message.is_empty() {
-            write!(f, ": {}", self.message)?;
+            write!(f, ": {}", OneLine(&self.message))?;
         }
         if let Some(after) = self.retry_after() {
             write!(f, " (retry after {after:?})")?;
@@ -365,10 +365,40 @@ impl fmt::Display for CloseReason {
         };
         write!(f, "closed by {by}: {}", self.code)?;
         if !self.message.is_empty() {
-            write!(f, " ({})", self.message)?;
+            write!(f, " ({})", OneLine(&self.message))?;
         }
         Ok(())
     }
 }
 
 impl std::error::Error for CloseReason {}
+
+/// A text that a peer may have written, without what would let it forge lines of a log or move a terminal's cursor.
+struct OneLine<'a>(&'a str);
+
+impl fmt::Display for OneLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use fmt::Write;
+        for c in self.0.chars() {
+            match c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+                true => write!(f, "{}", c.escape_unicode())?,
+                false => f.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_cannot_forge_a_line_of_a_log() {
+        let message = "bye\nERROR forged\u{1b}[2J\u{202e} \u{2028}é\"";
+        let shown = CloseReason::new(CloseCode::Normal, message).to_string();
+        let expected = r#"closed by us: Normal (bye\u{a}ERROR forged\u{1b}[2J\u{202e} \u{2028}é")"#;
+        assert_eq!(shown, expected);
+        assert_eq!(Status::not_found("a\r\nb").to_string(), r"NotFound: a\u{d}\u{a}b");
+    }
+}

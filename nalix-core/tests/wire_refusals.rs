@@ -15,9 +15,10 @@ use std::{
 
 use bytes::Bytes;
 use nalix_core::{
+    borrowed,
     error::{DecodeErrorKind as Kind, EncodeError},
     schema::Schema,
-    wire::{Decode, Encode, Len, Limits, Reader, Writer, borrowed, from_slice, to_vec},
+    wire::{Decode, Encode, Len, Limits, Reader, Writer, from_slice, to_vec},
 };
 
 fn refused<T: Decode<'static> + Debug>(input: &'static [u8], kind: Kind) {

@@ -1,6 +1,7 @@
 //! Reads lists of `key` and `key = value`.
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
+use quote::quote;
 use syn::{
     Attribute, Expr, ExprPath, LitStr, Meta, Path, Token, Type,
     ext::IdentExt,
@@ -186,14 +187,19 @@ fn read_value(input: ParseStream<'_>, key: &Ident, kind: Kind) -> syn::Result<Va
         Kind::Type => input.parse().map(Value::Type),
         // As an expression, since that form of a path allows both `crate::f` and `Type::<u8>::f`.
         Kind::Path | Kind::MaybePath => Ok(Value::Path(input.parse::<ExprPath>()?.path)),
-        Kind::Text => input.parse().map(Value::Text),
+        Kind::Text => match input.parse::<LitStr>()? {
+            text if text.value().is_empty() => {
+                Err(syn::Error::new(text.span(), format!("`{key}` cannot be empty")))
+            }
+            text => Ok(Value::Text(text)),
+        },
     }
 }
 
 /// Goes to the next comma that is not inside angle brackets.
 fn skip_to_comma(input: ParseStream<'_>) -> syn::Result<()> {
     let mut depth = 0;
-    while !input.is_empty() && !(depth == 0 && input.peek(Token![,])) {
+    while !input.is_empty() && (depth > 0 || !input.peek(Token![,])) {
         match input.parse::<TokenTree>()? {
             TokenTree::Punct(p) if p.as_char() == '<' => depth += 1,
             TokenTree::Punct(p) if p.as_char() == '>' && depth > 0 => depth -= 1,
@@ -219,7 +225,14 @@ pub(crate) fn lints<'a>(
     inner: impl IntoIterator<Item = &'a Attribute>,
 ) -> TokenStream {
     let deprecated = attrs.iter().chain(inner).any(|attr| attr.path().is_ident("deprecated"));
-    let own = attrs.iter().filter(|attr| attr.path().is_ident("allow"));
-    let deprecated = deprecated.then(|| quote::quote!(#[allow(deprecated)]));
-    quote::quote!(#deprecated #(#own)*)
+    let deprecated = deprecated.then(|| quote!(#[allow(deprecated)]));
+    let own = attrs.iter().filter_map(|attr| match &attr.meta {
+        // What is expected in the user's code need not happen in ours.
+        Meta::List(list) if list.path.is_ident("allow") || list.path.is_ident("expect") => {
+            let lints = &list.tokens;
+            Some(quote!(#[allow(#lints)]))
+        }
+        _ => None,
+    });
+    quote!(#deprecated #(#own)*)
 }

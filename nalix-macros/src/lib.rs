@@ -1,7 +1,7 @@
 //! The macros of nalix. Use them through `nalix-core`, `nalix-server` or `nalix-client`, which document them.
 //!
 //! Each macro goes through the same stages: `attr` reads keys, `model` turns tokens into plain structs, `check` knows the
-//! rules, `expand` writes code. Errors are collected in a [`Ctxt`](ctxt::Ctxt) on the way and reported together.
+//! rules, `expand` writes code. Errors are collected in a `Ctxt` on the way and reported together.
 
 use proc_macro::TokenStream;
 
@@ -10,6 +10,7 @@ mod controller;
 mod ctxt;
 mod packet;
 mod path;
+mod span;
 mod wire;
 
 /// Makes a struct or enum a value that can travel: a reply, an error, a field of a packet.
@@ -24,7 +25,9 @@ mod wire;
 /// (not on the wire), `with = module` (that module's `encode`, `decode` and `describe`), `max_depth = N`,
 /// `rename = "..."`. On variants: `rename = "..."`.
 ///
-/// Variants are numbered by their order, from 0; discriminants written in the source play no role.
+/// Variants are numbered by their order, from 0; discriminants written in the source play no role. What `cfg` removes is
+/// not on the wire and not counted, so peers that are compiled under other conditions have other layouts; they learn it
+/// when they connect.
 #[proc_macro_derive(Wire, attributes(wire))]
 pub fn derive_wire(input: TokenStream) -> TokenStream {
     wire::derive(input.into()).into()
@@ -36,6 +39,9 @@ pub fn derive_wire(input: TokenStream) -> TokenStream {
 /// request may fail with besides a `Status`), `exact` (bytes behind the last field are an error), `rename = "..."`,
 /// `crate = path` (where `nalix_core` is). Fields take the `#[wire(...)]` attributes of `derive(Wire)`, which this macro
 /// includes.
+///
+/// Every packet that is linked into a program is in its registry, used or not. A crate that is named in `Cargo.toml` but
+/// nowhere in the source is not linked: write `use that_crate as _;`.
 ///
 /// Inside an impl block with `#[packet_controller]`, `#[packet]` marks a handler.
 #[proc_macro_attribute]
@@ -60,6 +66,9 @@ pub fn derive_packet(input: TokenStream) -> TokenStream {
 /// `lane = "..."` (waits for earlier packets of that lane only), `spawn` (runs on a task of its own), `blocking` (runs on
 /// a thread for blocking work). `#[connected]` and `#[disconnected]` mark what runs when a connection is ready and when
 /// it has ended.
+///
+/// A type has one such block; it may have others for methods that are not handlers. A type with a `Default` is found by
+/// `discover()` in every program that links it, unless it is generic.
 #[proc_macro_attribute]
 pub fn packet_controller(args: TokenStream, item: TokenStream) -> TokenStream {
     controller::attribute(args.into(), item.into()).into()

@@ -10,27 +10,30 @@ use syn::Path;
 use crate::ctxt::Ctxt;
 
 /// The path to `nalix_core`: the one given with `crate = path`, else by the names in the user's `Cargo.toml`.
-pub(crate) fn find(cx: &mut Ctxt, given: Option<&Path>) -> TokenStream {
+///
+/// `None` if there is none, which has been reported: nothing can be generated then.
+pub(crate) fn find(cx: &mut Ctxt, given: Option<&Path>) -> Option<TokenStream> {
     if let Some(path) = given {
-        return path.to_token_stream();
+        return Some(path.to_token_stream());
     }
     if let Some(core) = dependency("nalix-core") {
-        return quote!(::#core);
+        return Some(quote!(::#core));
     }
     for facade in ["nalix-server", "nalix-client"] {
         if let Some(facade) = dependency(facade) {
-            return quote!(::#facade::__core);
+            return Some(quote!(::#facade::__core));
         }
     }
     // Other build systems have no manifest to look into; there the crate has its own name.
-    if env::var_os("CARGO_MANIFEST_DIR").is_some() {
-        cx.error_at(
+    if env::var_os("CARGO_MANIFEST_DIR").is_none() {
+        return Some(quote!(::nalix_core));
+    }
+    cx.error_at(
             Span::call_site(),
             "this crate depends on none of `nalix-core`, `nalix-server` and `nalix-client`: add one of them to its \
              `Cargo.toml`, or say where to find `nalix_core` with `crate = path::to::nalix_core`",
         );
-    }
-    quote!(::nalix_core)
+    None
 }
 
 /// The name under which the user's crate knows a package, if it depends on it.

@@ -3,6 +3,7 @@
 use std::{
     io,
     net::TcpListener as StdListener,
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -40,21 +41,28 @@ pub(crate) fn spawn_all(
 /// Accepts until the server drains.
 pub(crate) async fn accept(inner: Arc<Inner>, listener: TcpListener) {
     let mut complaints = Complaints::default();
-    let mut draining = std::pin::pin!(inner.reached(Stage::Draining));
+    let mut draining = pin!(inner.reached(Stage::Draining));
     loop {
         let accepted = tokio::select! {
             () = &mut draining => return,
             accepted = listener.accept() => accepted,
         };
-        match accepted.and_then(|(stream, _)| tcp::link(stream)) {
+        match accepted.map(|(stream, _)| tcp::link(stream)) {
             // The handshake happens in the connection's own task: a silent peer holds nobody up.
-            Ok(link) => drop(tokio::spawn(serve(Arc::clone(&inner), link))),
-            Err(error) if is_exhaustion(&error) => {
-                complaints.report(&error);
-                // The connection stays in the kernel's queue, and accepting again at once would find it there again.
-                sleep(EXHAUSTION_PAUSE).await;
+            Ok(Ok(link)) => drop(tokio::spawn(serve(Arc::clone(&inner), link))),
+            Ok(Err(error)) => tracing::debug!(%error, "a connection was gone when it was accepted"),
+            Err(error) if is_of_one_connection(&error) => {
+                tracing::debug!(%error, "a connection was gone before it was accepted");
             }
-            Err(error) => tracing::debug!(%error, "a connection was gone before it was accepted"),
+            Err(error) => {
+                complaints.report(&error);
+                // Out of descriptors, perhaps: the connection stays in the kernel's queue, and accepting again at once
+                // would find it there again.
+                tokio::select! {
+                    () = &mut draining => return,
+                    () = sleep(ERROR_PAUSE) => {}
+                }
+            }
         }
     }
 }
@@ -66,6 +74,10 @@ pub(crate) async fn serve(inner: Arc<Inner>, link: impl Link + Unpin) {
         peer = link.peer_addr().map(tracing::field::display),
         id = tracing::field::Empty
     );
+    if *inner.stage.borrow() >= Stage::Draining {
+        connection::refuse(link, draining(), &inner.options).instrument(span).await;
+        return;
+    }
     let Some(mut present) = inner.hub.enter() else {
         let reason = CloseReason::new(CloseCode::LimitExceeded, "too many connections")
             .with_advice(Advice::Retry { after: Some(Duration::from_secs(1)) });
@@ -73,10 +85,15 @@ pub(crate) async fn serve(inner: Arc<Inner>, link: impl Link + Unpin) {
         return;
     };
     let work = async {
+        // Nothing has been promised to a peer whose handshake is not done.
+        let stop = async {
+            inner.reached(Stage::Draining).await;
+            draining()
+        };
         let established = tokio::select! {
-            established = connection::accept(link, inner.contracts.clone(), &inner.options) => established,
-            // Nothing has been promised to a peer whose handshake is not done.
-            () = inner.reached(Stage::Draining) => return,
+            established =
+                connection::accept_unless(link, inner.contracts.clone(), &inner.options, stop) => established,
+            () = inner.reached(Stage::Forced) => return,
         };
         let established = match established {
             Ok(established) => established,
@@ -106,15 +123,19 @@ pub(crate) async fn serve(inner: Arc<Inner>, link: impl Link + Unpin) {
     drop(present);
 }
 
+fn draining() -> CloseReason {
+    CloseReason::new(CloseCode::GoingAway, "the server is draining").with_advice(Advice::Reconnect)
+}
+
 /// A peer that fails its handshake is nobody's fault here, and there may be many.
 fn log_failure(error: &ConnectError) {
     tracing::debug!(%error, "handshake failed");
 }
 
-/// Whether the process or the machine is out of descriptors or memory, which passes.
-fn is_exhaustion(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::OutOfMemory)
-        || matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOBUFS | ENOMEM))
+/// Whether the next connection may well be accepted. Everything else is a matter of the listener or the machine.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
 }
 
 /// One line a second at the most.
@@ -132,10 +153,4 @@ impl Complaints {
     }
 }
 
-const EXHAUSTION_PAUSE: Duration = Duration::from_millis(100);
-
-// The numbers are the same on Linux, macOS and the BSDs, but for ENOBUFS.
-const EMFILE: i32 = 24;
-const ENFILE: i32 = 23;
-const ENOMEM: i32 = 12;
-const ENOBUFS: i32 = if cfg!(target_os = "linux") { 105 } else { 55 };
+const ERROR_PAUSE: Duration = Duration::from_millis(100);

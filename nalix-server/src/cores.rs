@@ -7,11 +7,11 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use tokio::{net::TcpListener, runtime, sync::oneshot};
+use tokio::{net::TcpListener, runtime, sync::oneshot, time::timeout};
 
 use crate::{
     BuildError, accept,
-    server::{Inner, Stage},
+    server::{FORCE_TIMEOUT, Inner, Stage},
 };
 
 /// The threads of a server.
@@ -49,7 +49,8 @@ pub(crate) fn start(
             .name(format!("nalix-{i}"))
             .spawn(move || {
                 runtime.block_on(serve(inner, sockets));
-                drop(runtime);
+                // Does not wait for handlers that block a thread of their own, which nobody can stop.
+                runtime.shutdown_background();
                 drop(done);
             })
             .map_err(BuildError::Runtime)?;
@@ -71,4 +72,6 @@ async fn serve(inner: Arc<Inner>, sockets: Vec<StdListener>) {
         () = inner.hub.empty() => {}
         () = inner.reached(Stage::Forced) => {}
     }
+    // Those that are cut off are still told so, and so are their hooks.
+    drop(timeout(FORCE_TIMEOUT, inner.hub.empty()).await);
 }

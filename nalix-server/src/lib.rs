@@ -3,7 +3,7 @@
 //! ```
 //! use nalix_server::{Server, packet, packet_controller};
 //!
-//! #[packet(opcode = 0x1001, reply = u32)]
+//! #[packet(opcode = 0x1002, reply = u32)]
 //! struct Sum {
 //!     a: u32,
 //!     b: u32,
@@ -57,3 +57,9 @@ pub use self::{
 /// The crate that macros expand to when a user depends on this one alone.
 #[doc(hidden)]
 pub use nalix_core as __core;
+
+/// The example on the repository's front page, so that it is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+#[derive(Debug)]
+pub struct Readme;

@@ -10,7 +10,8 @@ use std::{
 };
 
 use nalix_core::{
-    Connection, ConnectionId, connection::Options, controller::Router, handshake::Contracts, link::Link,
+    Advice, CloseCode, CloseReason, Connection, ConnectionId, connection::Options, controller::Router,
+    handshake::Contracts, link::Link,
 };
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
 
@@ -142,7 +143,7 @@ impl Server {
 
     /// Serves until [`ServerHandle::shutdown`] is called, then drains.
     ///
-    /// Not cancel safe: dropping the future stops accepting and leaves the connections to the runtime.
+    /// Not cancel safe: see [`Server::run_until`].
     ///
     /// # Errors
     /// [`BuildError::Runtime`] or [`BuildError::Listen`] if the sockets cannot be put to work.
@@ -153,12 +154,15 @@ impl Server {
     /// Serves until `signal` resolves or [`ServerHandle::shutdown`] is called, then drains: stops accepting, tells every
     /// client, lets running calls finish, and cuts off what is left when the drain time is up.
     ///
-    /// Not cancel safe: dropping the future stops accepting and leaves the connections to the runtime.
+    /// Returns within the drain time and two seconds, unless a handler that is not async blocks the runtime.
+    ///
+    /// Not cancel safe: dropping the future stops accepting, and leaves the connections that are open to themselves.
     ///
     /// # Errors
     /// As [`Server::run`].
     pub async fn run_until(self, signal: impl Future<Output = ()>) -> Result<DrainReport, BuildError> {
         let Self { inner, listeners, cores } = self;
+        let _stop = StopAccepting(&inner);
         let accepting = match cores {
             None => Accepting::Tasks(accept::spawn_all(&inner, listeners)?),
             Some(n) => Accepting::Threads(cores::start(&inner, listeners, n)?),
@@ -168,7 +172,9 @@ impl Server {
             () = inner.reached(Stage::Draining) => {}
         }
         let report = drain(&inner).await;
-        accepting.join().await;
+        if timeout(FORCE_TIMEOUT, accepting.join()).await.is_err() {
+            tracing::error!("a handler blocks a thread of the server, which is left behind");
+        }
         tracing::info!(drained = report.drained, forced = report.forced, "server stopped");
         Ok(report)
     }
@@ -180,6 +186,15 @@ impl Server {
     pub fn spawn(self) -> (ServerHandle, JoinHandle<Result<DrainReport, BuildError>>) {
         let handle = self.handle();
         (handle, tokio::spawn(self.run()))
+    }
+}
+
+/// Whoever drops a server that runs has no use for new clients.
+struct StopAccepting<'a>(&'a Inner);
+
+impl Drop for StopAccepting<'_> {
+    fn drop(&mut self) {
+        self.0.advance(Stage::Draining);
     }
 }
 
@@ -212,9 +227,12 @@ async fn drain(inner: &Inner) -> DrainReport {
     }
     let in_time = timeout(inner.drain_timeout, inner.hub.empty()).await.is_ok();
     let forced = if in_time { 0 } else { inner.hub.alive() };
-    if forced > 0 {
-        // Each connection is saying goodbye by now, which has a bound of its own.
-        drop(timeout(inner.options.close_timeout, inner.hub.empty()).await);
+    if !in_time {
+        for connection in inner.hub.connections() {
+            let reason = CloseReason::new(CloseCode::GoingAway, "the server has stopped");
+            connection.close_with(reason.with_advice(Advice::Reconnect));
+        }
+        drop(timeout(GOODBYE_TIMEOUT, inner.hub.empty()).await);
     }
     inner.advance(Stage::Forced);
     // Every connection's task drops what it has when it sees this; only a runtime that is blocked can keep it from that.
@@ -269,5 +287,7 @@ impl ServerHandle {
     }
 }
 
+/// How long telling those that are cut off may take.
+const GOODBYE_TIMEOUT: Duration = Duration::from_millis(250);
 /// How long dropping everything may take.
-const FORCE_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const FORCE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,6 +1,5 @@
 //! Drives one peer through one case and measures it.
 
-#[cfg(feature = "peers")]
 mod callers;
 mod echo;
 
@@ -16,7 +15,6 @@ use std::{
 use hdrhistogram::Histogram;
 use tokio::runtime::Handle;
 
-#[cfg(feature = "peers")]
 pub(crate) use self::callers::{Caller, callers};
 use crate::{
     Error,

@@ -1,5 +1,6 @@
 //! The peers: each a server and a client of the same two operations, echo and sum, in its own idiom.
 
+mod nalix;
 mod raw;
 #[cfg(feature = "peers")]
 mod tarpc;
@@ -25,6 +26,8 @@ use crate::{
 /// Every peer that was built in, in the order of the report. A new peer is a module and a line here.
 pub(crate) const ALL: &[Entry] = &[
     Entry::of::<raw::Raw>(),
+    Entry::of::<nalix::Nalix>(),
+    Entry::of::<nalix::NalixAsync>(),
     #[cfg(feature = "peers")]
     Entry::of::<tonic::Unary>(),
     #[cfg(feature = "peers")]

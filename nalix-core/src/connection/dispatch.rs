@@ -22,6 +22,10 @@ pub trait Dispatch: Send {
 
     /// Runs a call, after [`Dispatch::poll_ready`] has said that it can be taken.
     fn call(&mut self, call: Call) -> Outcome;
+
+    /// Gives back what [`Dispatch::poll_ready`] has reserved or queued up for, since the call that it was asked for
+    /// does not come: others may be waiting for it.
+    fn release(&mut self) {}
 }
 
 impl Dispatch for Router {
@@ -56,7 +60,7 @@ impl<S: fmt::Debug, E> fmt::Debug for Layered<S, E> {
 
 impl<S> Dispatch for Layered<S, S::Error>
 where
-    S: Service<Call, Response = Reply> + Send,
+    S: Service<Call, Response = Reply> + Clone + Send,
     S::Future: Send + 'static,
     S::Error: 'static,
 {
@@ -73,6 +77,11 @@ where
                 Err(error) => Reply::from_status(map_error(error)),
             }
         }))
+    }
+
+    fn release(&mut self) {
+        // A clone never inherits readiness, nor a place in a queue for it.
+        self.service = self.service.clone();
     }
 }
 

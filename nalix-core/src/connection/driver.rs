@@ -13,19 +13,19 @@ use tokio::time::Instant;
 
 use super::{
     Established, Options, RouterCell, Serving,
-    inbox::{Answered, Inbox, caught},
+    inbox::{Answered, Inbox},
     phase::Phase,
     timer::Timer,
 };
 use crate::{
     CallId, Connection,
-    controller::{self, HookFuture, Router},
+    controller::{self, HookFuture, Router, caught},
     error::ProtocolError,
     frame::{Control, FrameKind, Head},
     link::Link,
-    peer::{Answer, Output, Shared, Turn},
-    session::Inbound,
-    status::{CloseCode, CloseReason, Side, Status},
+    peer::{Answer, Shared, Turn},
+    session::{Inbound, Outbound},
+    status::{Advice, CloseCode, CloseReason, Side, Status},
     wire::{Encode, Limits},
 };
 
@@ -66,6 +66,12 @@ pub struct Driver<L> {
     wakers: Vec<Waker>,
     /// Whether a call waits only for room in the outbox.
     pub(super) short_of_room: bool,
+    /// Whether `inbound` may hold whole frames that have not been handled.
+    pub(super) unhandled: bool,
+    /// Whether the service has been asked for readiness that has not come yet.
+    pub(super) queued_for_service: bool,
+    /// Bytes that waited to be written when the outbox was last looked at.
+    pub(super) backlog: usize,
     ended: bool,
 }
 
@@ -112,6 +118,10 @@ impl<L: Link> Driver<L> {
             buffers: Vec::new(),
             wakers: Vec::new(),
             short_of_room: false,
+            // The peer may have sent them together with the end of the handshake.
+            unhandled: true,
+            queued_for_service: false,
+            backlog: 0,
             ended: false,
         };
         driver.start_hooks();
@@ -128,21 +138,32 @@ impl<L: Link> Driver<L> {
         self.now = None;
         let turn = self.shared.begin_turn(cx.waker());
         let busy = turn.busy;
+        self.backlog = turn.backlog;
+        if turn.moved {
+            self.timer.unwatch();
+            self.inbox.set_driver(cx.waker());
+        }
         self.obey(turn);
-        if self.timer.poll(cx)
+        if self.timer.fired()
             && let Some(reason) = self.on_time()
         {
             return Poll::Ready(reason);
         }
         self.poll_hooks(cx);
-        self.inbox.poll_running(cx.waker(), &mut self.answered);
+        self.inbox.poll_running(&mut self.answered);
         self.send_answered();
         self.pump(cx);
 
         let mut reads = 0;
         let mut unread = false;
         loop {
-            if !self.may_read() {
+            if self.unhandled
+                && self.may_read()
+                && let Some(reason) = self.handle_frames(cx)
+            {
+                return Poll::Ready(reason);
+            }
+            if self.unhandled || !self.may_read() {
                 unread = true;
                 break;
             }
@@ -160,7 +181,10 @@ impl<L: Link> Driver<L> {
                 Poll::Ready(Err(error)) => return Poll::Ready(lost(&error)),
                 Poll::Pending => break,
             }
-            if let Poll::Ready(Err(reason)) = self.poll_flush(cx) {
+            // The answers to several reads go out together, up to a point.
+            if self.backlog >= FLUSH_AT
+                && let Poll::Ready(Err(reason)) = self.poll_flush(cx)
+            {
                 return Poll::Ready(reason);
             }
             reads += 1;
@@ -188,12 +212,12 @@ impl<L: Link> Driver<L> {
             return Poll::Ready(reason);
         }
         // Room that this flush has made is news to nobody else.
-        let room = self.short_of_room && self.shared.has_room();
+        let room = self.short_of_room && self.has_room();
         if room || (unread && self.may_read()) {
             self.short_of_room = false;
             cx.waker().wake_by_ref();
         }
-        self.arm();
+        self.arm(cx);
         Poll::Pending
     }
 
@@ -229,9 +253,10 @@ impl<L: Link> Driver<L> {
         if self.phase.is_closing() {
             return;
         }
-        self.append_control(&Control::Close(reason.clone()));
-        let now = self.now();
-        let until = now.checked_add(self.options.close_timeout).unwrap_or(now);
+        let reason = self.shared.seal(reason, |out, reason| {
+            put(out, Head::plain(FrameKind::Control), &Control::Close(reason.clone()));
+        });
+        let until = self.now().checked_add(self.options.close_timeout);
         self.phase = Phase::Closing { reason, until };
     }
 
@@ -282,7 +307,7 @@ impl<L: Link> Driver<L> {
         None
     }
 
-    fn arm(&mut self) {
+    fn arm(&mut self, cx: &mut Context<'_>) {
         if let Some(until) = self.phase.until() {
             self.timer.arm(until);
         }
@@ -291,6 +316,7 @@ impl<L: Link> Driver<L> {
         {
             self.timer.arm(at);
         }
+        self.timer.watch(cx);
     }
 
     pub(super) fn arm_for(&mut self, deadline: Instant) {
@@ -339,12 +365,21 @@ impl<L: Link> Driver<L> {
 
     /// Reading goes on while the connection is open, whatever waits to be written: replies must get through. Only a
     /// peer that floods us with what costs memory is left unread.
-    fn may_read(&self) -> bool {
+    pub(super) fn may_read(&self) -> bool {
+        !self.is_flooded() && self.backlog < self.max_backlog()
+    }
+
+    /// Whether more one-way packets wait than may.
+    pub(super) fn is_flooded(&self) -> bool {
         let queued = self.inbox.queued_one_way();
         let limit = self.options.max_queued;
         // A handler may be waiting for the peer's answer, which must not wait behind what floods us.
-        let flooded = queued >= limit && (queued >= limit.saturating_mul(16) || self.shared.in_flight() == 0);
-        !flooded && self.shared.backlog() < self.options.outbox.saturating_mul(2).saturating_add(MIN_HEADROOM)
+        queued >= limit && (queued >= limit.saturating_mul(16) || self.shared.in_flight() == 0)
+    }
+
+    /// How much a peer may make us owe it before it is left unread.
+    pub(super) fn max_backlog(&self) -> usize {
+        self.options.outbox.saturating_mul(2).saturating_add(MIN_HEADROOM)
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
@@ -368,14 +403,18 @@ impl<L: Link> Driver<L> {
 
     // Writing.
 
-    /// Writes what waits. Ready when all is written, pending while the link takes no more.
+    /// Whether the outbox has room, so that another call may be started.
+    pub(super) fn has_room(&self) -> bool {
+        self.backlog < self.options.outbox
+    }
+
+    /// Writes what waits. Ready when it is written, pending while the link takes no more.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
+        let mut taken = false;
         loop {
             while let Some(rest) = self.writing.get(self.at..).filter(|rest| !rest.is_empty()) {
                 match self.link.poll_write(cx, rest) {
-                    Poll::Ready(Ok(0)) => {
-                        return Poll::Ready(Err(lost(&io::ErrorKind::WriteZero.into())));
-                    }
+                    Poll::Ready(Ok(0)) => return Poll::Ready(Err(lost(&io::ErrorKind::WriteZero.into()))),
                     Poll::Ready(Ok(n)) => {
                         self.at += n;
                         self.written += n as u64;
@@ -383,38 +422,30 @@ impl<L: Link> Driver<L> {
                     }
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(lost(&error))),
                     Poll::Pending => {
-                        self.shared.written(self.writing.len() - self.at);
+                        self.backlog = self.writing.len() - self.at;
                         if self.stalled.is_none() {
                             self.stalled = Some(self.now());
                         }
-                        if self.shared.blocked() {
+                        if self.shared.blocked(self.backlog) {
                             cx.waker().wake_by_ref();
                         }
                         return Poll::Pending;
                     }
                 }
             }
-            let wrote = !self.writing.is_empty();
             self.at = 0;
-            let mut spare = std::mem::take(&mut self.writing);
-            if spare.capacity() > KEEP_BUFFER {
-                spare = Vec::new();
+            self.writing.clear();
+            self.backlog = 0;
+            if taken {
+                // Whoever has appended something meanwhile has also woken this task.
+                return Poll::Ready(Ok(()));
             }
-            spare.clear();
-            match self.shared.take_output(spare) {
-                Output::Bytes(bytes) => self.writing = bytes,
-                Output::Nothing(spare) => {
-                    self.writing = spare;
-                    if wrote {
-                        self.shared.written(0);
-                    }
-                    return Poll::Ready(Ok(()));
-                }
-                Output::Again(spare) => {
-                    self.writing = spare;
-                    cx.waker().wake_by_ref();
-                    return Poll::Ready(Ok(()));
-                }
+            taken = true;
+            if self.writing.capacity() > KEEP_BUFFER {
+                self.writing = Vec::new();
+            }
+            if self.shared.take_output(&mut self.writing) {
+                cx.waker().wake_by_ref();
             }
         }
     }
@@ -437,17 +468,13 @@ impl<L: Link> Driver<L> {
         None
     }
 
-    pub(super) fn append_control(&self, control: &Control) {
+    pub(super) fn append_control(&mut self, control: &Control) {
         self.append(Head::plain(FrameKind::Control), control);
     }
 
     /// Appends a frame that cannot be too large.
-    pub(super) fn append(&self, head: Head, payload: &impl Encode) {
-        self.shared.append(|out| {
-            if let Err(error) = out.append_error(head, payload.size_hint(), |w| payload.encode(w)) {
-                tracing::error!(%error, "a frame of our own cannot be sent");
-            }
-        });
+    pub(super) fn append(&mut self, head: Head, payload: &impl Encode) {
+        self.backlog = self.shared.append(|out| put(out, head, payload));
     }
 
     pub(super) fn deliver_answers(&mut self) {
@@ -462,13 +489,21 @@ impl<L: Link> Driver<L> {
             waker.wake();
         }
     }
+}
+
+impl<L> Driver<L> {
+    /// What is served now.
+    pub fn router(&self) -> &Router {
+        &self.router
+    }
 
     fn end(&mut self, reason: &CloseReason) {
         self.ended = true;
         self.shared.end(reason, self.written);
         // Handlers hold what they borrowed until they are dropped, and their destructors are user code.
-        let inbox = std::mem::replace(&mut self.inbox, Inbox::new(0, 0));
-        drop(caught(move || drop(inbox)));
+        self.inbox.stop_all();
+        let hooks = self.hooks.take();
+        drop(caught(move || drop(hooks)));
     }
 }
 
@@ -488,9 +523,14 @@ impl<L: Link + Unpin> Future for Driver<L> {
 impl<L> Drop for Driver<L> {
     fn drop(&mut self) {
         if !self.ended {
-            let reason = CloseReason::new(CloseCode::Lost, "the connection's task was dropped");
-            self.shared.end(&reason, self.written);
+            self.end(&CloseReason::new(CloseCode::Lost, "the connection's task was dropped"));
         }
+    }
+}
+
+fn put(out: &mut Outbound, head: Head, payload: &impl Encode) {
+    if let Err(error) = out.append_error(head, payload.size_hint(), |w| payload.encode(w)) {
+        tracing::error!(%error, "a frame of our own cannot be sent");
     }
 }
 
@@ -499,7 +539,7 @@ pub(super) fn draining() -> Status {
 }
 
 fn going_away() -> CloseReason {
-    CloseReason::new(CloseCode::GoingAway, "drained")
+    CloseReason::new(CloseCode::GoingAway, "drained").with_advice(Advice::Reconnect)
 }
 
 fn lost(error: &io::Error) -> CloseReason {
@@ -510,5 +550,7 @@ fn lost(error: &io::Error) -> CloseReason {
 const MAX_READS: usize = 8;
 /// A buffer that has grown beyond this for once is not kept.
 const KEEP_BUFFER: usize = 256 * 1024;
+/// With this many bytes waiting, a turn writes before it reads on.
+const FLUSH_AT: usize = 16 * 1024;
 /// How far the outbox may be over its limit before the peer is not read, besides once more the limit.
 const MIN_HEADROOM: usize = 64 * 1024;

@@ -4,10 +4,12 @@ use std::{
     fmt,
     future::{Future, poll_fn},
     io,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -134,9 +136,22 @@ pub async fn connect<L: Link>(
 /// # Errors
 /// [`ConnectError`]; the peer is told why before the link is closed.
 pub async fn accept<L: Link>(
+    link: L,
+    contracts: Contracts,
+    options: &Options,
+) -> Result<Established<L>, ConnectError> {
+    accept_unless(link, contracts, options, std::future::pending()).await
+}
+
+/// As [`accept`], but refuses the peer for the reason that `stop` resolves to if the handshake is not done by then.
+///
+/// # Errors
+/// As [`accept`].
+pub async fn accept_unless<L: Link>(
     mut link: L,
     contracts: Contracts,
     options: &Options,
+    stop: impl Future<Output = CloseReason>,
 ) -> Result<Established<L>, ConnectError> {
     let options = options.clone().in_range();
     let params = Params::new(options.max_message, options.max_calls, contracts);
@@ -144,6 +159,9 @@ pub async fn accept<L: Link>(
     let shake = async {
         let body = match read(&mut link, &mut inbound).await? {
             Record { kind: RecordKind::Hello, body } => body,
+            Record { kind: RecordKind::Abort, body } => {
+                return Err(ConnectError::Refused(handshake::read_abort(&body)));
+            }
             Record { kind, .. } => return Err(unexpected(kind)),
         };
         let hello = Hello::parse(&body).map_err(ConnectError::Protocol)?;
@@ -151,7 +169,7 @@ pub async fn accept<L: Link>(
         write(&mut link, &record::build(RecordKind::HelloReply, &reply.body())).await?;
         Ok(terms)
     };
-    let terms = within(options.handshake_timeout, shake).await;
+    let terms = unless(stop, within(options.handshake_timeout, shake)).await;
     settle(link, inbound, terms, &options).await
 }
 
@@ -222,10 +240,27 @@ async fn within<T, E: Into<ConnectError>>(
     time: Duration,
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, ConnectError> {
+    if time.is_zero() {
+        // A timer would let through what is ready at once.
+        return Err(ConnectError::Timeout(time));
+    }
     match timeout(time, work).await {
         Ok(done) => done.map_err(Into::into),
         Err(_) => Err(ConnectError::Timeout(time)),
     }
+}
+
+/// Does the work until `stop` says why it must not go on.
+async fn unless<T>(
+    stop: impl Future<Output = CloseReason>,
+    work: impl Future<Output = Result<T, ConnectError>>,
+) -> Result<T, ConnectError> {
+    let (mut stop, mut work) = (pin!(stop), pin!(work));
+    poll_fn(|cx| match stop.as_mut().poll(cx) {
+        Poll::Ready(reason) => Poll::Ready(Err(ConnectError::Refused(reason))),
+        Poll::Pending => work.as_mut().poll(cx),
+    })
+    .await
 }
 
 async fn read<L: Link>(link: &mut L, inbound: &mut Inbound) -> Result<Record, ConnectError> {

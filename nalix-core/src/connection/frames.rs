@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use super::{
     driver::{Driver, draining},
-    inbox::{Answered, Ticket, kind_of},
+    inbox::{Answered, Ticket, deadline_exceeded, kind_of},
 };
 use crate::{
-    controller::{Call, CallKind, Reply, ReplyBuffer, ReplyKind},
+    controller::{Call, CallKind, Panicked, Reply, ReplyBuffer, ReplyKind, caught},
     error::ProtocolError,
     frame::{Control, FrameKind, Head, Metadata, encode_application, encode_status},
     link::Link,
@@ -20,11 +20,19 @@ use crate::{
 };
 
 impl<L: Link> Driver<L> {
-    /// Handles every whole frame that has been received. Returns the reason if the peer has closed.
+    /// Handles the whole frames that have been received. Returns the reason if the peer has closed.
     pub(super) fn handle_frames(&mut self, cx: &mut Context<'_>) -> Option<CloseReason> {
         let mut closed = None;
+        let mut seen = 0usize;
+        self.unhandled = false;
         // What comes behind a goodbye, whoever said it, is not executed.
         while !self.phase.is_closing() {
+            // One record can hold very many small frames, each of which makes us keep or owe something larger.
+            seen += 1;
+            if self.is_flooded() || (seen.is_multiple_of(CHECK_BACKLOG) && !self.may_read()) {
+                self.unhandled = true;
+                break;
+            }
             let handled = match self.inbound.next_frame() {
                 Ok(Some(frame)) => self.handle_frame(frame, cx),
                 Ok(None) => break,
@@ -114,8 +122,15 @@ impl<L: Link> Driver<L> {
             (a, b) => a.or(b),
         };
         // One-way packets have nobody who stops waiting.
-        let deadline = allowed.filter(|_| id.is_some()).and_then(|allowed| self.now().checked_add(allowed));
+        let allowed = allowed.filter(|_| id.is_some());
+        if allowed.is_some_and(|allowed| allowed.is_zero()) {
+            return self.refuse_call(id, &deadline_exceeded());
+        }
+        let deadline = allowed.and_then(|allowed| self.now().checked_add(allowed));
         if let Some(deadline) = deadline {
+            if deadline <= self.now() {
+                return self.refuse_call(id, &deadline_exceeded());
+            }
             self.arm_for(deadline);
         }
         let context = self.context.for_call(frame.opcode, deadline.map(tokio::time::Instant::into_std));
@@ -125,11 +140,10 @@ impl<L: Link> Driver<L> {
         if let Some((call, ticket)) = self.inbox.admit(call, id, deadline) {
             match self.gate(cx) {
                 Gate::Open => self.start(call, ticket),
-                Gate::Shut => self.inbox.hold(call, ticket),
+                Gate::Closed => self.inbox.hold(call, ticket),
                 Gate::Broken(status) => {
-                    let reply = call.refuse(status);
                     self.inbox.forget(&ticket);
-                    self.send_answer((ticket, reply));
+                    self.send_answer((ticket, call.refuse(status)));
                 }
             }
         }
@@ -138,40 +152,56 @@ impl<L: Link> Driver<L> {
     /// Starts the calls whose turn it is, as far as the gate lets them through.
     pub(super) fn pump(&mut self, cx: &mut Context<'_>) {
         let mut budget = MAX_STARTS;
-        while self.inbox.has_ready() {
+        while self.inbox.has_ready() && matches!(self.gate(cx), Gate::Open) {
+            if let Some((call, ticket)) = self.inbox.next() {
+                self.start(call, ticket);
+            }
+            budget -= 1;
             if budget == 0 {
                 cx.waker().wake_by_ref();
                 return;
             }
-            budget -= 1;
-            match self.gate(cx) {
-                Gate::Open => {
-                    if let Some((call, ticket)) = self.inbox.next() {
-                        self.start(call, ticket);
-                    }
-                }
-                Gate::Shut => return,
-                Gate::Broken(status) => {
-                    self.inbox.refuse_queued(&status, &mut self.answered);
-                    self.send_answered();
-                }
-            }
+        }
+        if !self.inbox.has_ready() {
+            self.release_service();
         }
     }
 
-    /// Whether one more call may start: hooks are done, there is room for its answer, the service is ready.
+    /// Whether one more call may start: we have not said goodbye, hooks are done, there is room for its answer, the
+    /// service is ready. If it is open, a call must follow at once.
     fn gate(&mut self, cx: &mut Context<'_>) -> Gate {
-        if !self.hooks_done() {
-            return Gate::Shut;
+        self.short_of_room = !self.has_room();
+        if self.phase.is_closing() || !self.hooks_done() || self.short_of_room {
+            // Nobody else should wait for what this connection cannot use.
+            self.release_service();
+            return Gate::Closed;
         }
-        if !self.shared.has_room() {
-            self.short_of_room = true;
-            return Gate::Shut;
-        }
-        match self.serving.dispatch.poll_ready(cx) {
-            Poll::Ready(Ok(())) => Gate::Open,
-            Poll::Ready(Err(status)) => Gate::Broken(status),
-            Poll::Pending => Gate::Shut,
+        let dispatch = &mut self.serving.dispatch;
+        let status = match caught(|| dispatch.poll_ready(cx)) {
+            Ok(Poll::Ready(Ok(()))) => {
+                self.queued_for_service = false;
+                return Gate::Open;
+            }
+            Ok(Poll::Pending) => {
+                self.queued_for_service = true;
+                return Gate::Closed;
+            }
+            Ok(Poll::Ready(Err(status))) => status,
+            Err(Panicked) => Status::internal("the server failed"),
+        };
+        // A service that has failed is not used again; its clone may do better. Everything that waits is told.
+        self.queued_for_service = true;
+        self.release_service();
+        self.inbox.refuse_queued(&status, &mut self.answered);
+        self.send_answered();
+        Gate::Broken(status)
+    }
+
+    /// Gives up what the service has reserved for a call that is not there any more.
+    fn release_service(&mut self) {
+        if std::mem::take(&mut self.queued_for_service) {
+            let dispatch = &mut self.serving.dispatch;
+            drop(caught(|| dispatch.release()));
         }
     }
 
@@ -184,6 +214,9 @@ impl<L: Link> Driver<L> {
 
     /// Puts the answers of calls that have ended into the outbox.
     pub(super) fn send_answered(&mut self) {
+        if self.answered.is_empty() {
+            return;
+        }
         let mut answered = std::mem::take(&mut self.answered);
         for answer in answered.drain(..) {
             self.send_answer(answer);
@@ -197,10 +230,11 @@ impl<L: Link> Driver<L> {
             Some(id) => match reply.kind() {
                 ReplyKind::Value => {
                     let (head, body) = (Head::of_call(FrameKind::Reply, id), reply.body());
-                    self.shared.append(|out| {
+                    let backlog = self.shared.append(|out| {
                         // The buffer it was written to has the same limit, so it fits.
                         drop(out.append(head, Metadata::default(), body.len(), |w| w.put(body)));
                     });
+                    self.backlog = backlog;
                 }
                 ReplyKind::Application => {
                     self.append(Head::of_call(FrameKind::Error, id), &ApplicationBody(reply.body()));
@@ -229,7 +263,7 @@ impl<L: Link> Driver<L> {
         }
     }
 
-    fn refuse_call(&self, id: Option<crate::CallId>, status: &Status) {
+    fn refuse_call(&mut self, id: Option<crate::CallId>, status: &Status) {
         if let Some(id) = id {
             self.append(Head::of_call(FrameKind::Error, id), &StatusBody(status));
         }
@@ -240,8 +274,8 @@ impl<L: Link> Driver<L> {
 enum Gate {
     Open,
     /// Not yet; something will wake the driver when it is worth asking again.
-    Shut,
-    /// The tower service has failed, and says this.
+    Closed,
+    /// The service has failed, and this is what the call is answered with.
     Broken(Status),
 }
 
@@ -275,6 +309,8 @@ impl Encode for ApplicationBody<'_> {
 
 /// The longest ping that is answered, in bytes.
 const MAX_PING: usize = 32;
+/// After how many frames to look whether the peer makes us owe it too much.
+const CHECK_BACKLOG: usize = 256;
 /// How many calls that have waited one turn starts.
 const MAX_STARTS: usize = 256;
 /// How many reply buffers a connection keeps, and how large one may be.

@@ -2,9 +2,8 @@
 
 use std::{future::Future, pin::pin, task::Poll};
 
-use super::inbox::caught;
 use crate::{
-    controller::{Context, Router},
+    controller::{Context, Router, caught},
     status::CloseReason,
 };
 

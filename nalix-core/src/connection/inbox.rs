@@ -1,6 +1,6 @@
 //! The peer's calls: those that wait, those that run, and in what order they start.
 
-use std::{collections::VecDeque, panic::AssertUnwindSafe, task::Waker};
+use std::{collections::VecDeque, task::Waker};
 
 use tokio::time::Instant;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     CallId,
-    controller::{Call, CallKind, Outcome, Reply},
+    controller::{Call, CallKind, Outcome, Panicked, Reply, caught},
     error::ProtocolError,
     status::{Code, Status},
 };
@@ -24,22 +24,8 @@ pub(super) struct Ticket {
     pub(super) deadline: Option<Instant>,
 }
 
-/// The handler panicked; the panic has been reported.
-#[derive(Debug)]
-pub(super) struct Panicked;
-
 /// An answer for the outbox.
 pub(super) type Answered = (Ticket, Reply);
-
-/// Runs user code and turns a panic into a value.
-pub(super) fn caught<T>(f: impl FnOnce() -> T) -> Result<T, Panicked> {
-    std::panic::catch_unwind(AssertUnwindSafe(f)).map_err(|payload| {
-        // Dropping the payload may panic as well; leaking it is the lesser evil.
-        std::mem::forget(payload);
-        tracing::error!("a handler panicked");
-        Panicked
-    })
-}
 
 /// The calls of the peer's on one connection.
 #[derive(Debug)]
@@ -82,6 +68,11 @@ impl Inbox {
     /// Makes room for the lanes of a router that has got more handlers.
     pub(super) fn set_lanes(&mut self, lanes: usize) {
         self.lanes.resize_with(lanes.max(self.lanes.len()), Lane::default);
+    }
+
+    /// Sets whom to wake when a handler has been woken.
+    pub(super) fn set_driver(&mut self, driver: &Waker) {
+        self.running.set_driver(driver);
     }
 
     /// Checks the id of a new request.
@@ -169,9 +160,9 @@ impl Inbox {
     }
 
     /// Polls the handlers that have been woken and collects the answers of those that are done.
-    pub(super) fn poll_running(&mut self, driver: &Waker, answers: &mut Vec<Answered>) {
+    pub(super) fn poll_running(&mut self, answers: &mut Vec<Answered>) {
         let from = answers.len();
-        self.running.poll(driver, |(ticket, result): Finished| answers.push((ticket, reply_of(result))));
+        self.running.poll(|(ticket, result): Finished| answers.push((ticket, reply_of(result))));
         for (ticket, _) in &answers[from..] {
             self.finish(ticket);
         }
@@ -219,6 +210,13 @@ impl Inbox {
     /// Refuses every call that has not started.
     pub(super) fn refuse_queued(&mut self, status: &Status, answers: &mut Vec<Answered>) {
         self.remove_queued(|_| true, &mut |call, ticket| answers.push((ticket, call.refuse(status.clone()))));
+    }
+
+    /// Drops everything: the connection has ended.
+    pub(super) fn stop_all(&mut self) {
+        self.running.stop_all();
+        self.lanes.clear();
+        self.ready.clear();
     }
 
     /// One-way packets that wait.
@@ -298,8 +296,7 @@ pub(super) fn deadline_exceeded() -> Status {
 }
 
 fn reply_of(result: Result<Reply, Panicked>) -> Reply {
-    // Nothing of the panic reaches the peer.
-    result.unwrap_or_else(|Panicked| Reply::from_status(Status::internal("the handler failed")))
+    result.unwrap_or_else(|panicked| panicked.reply())
 }
 
 fn extract(queue: &mut VecDeque<(Call, Ticket)>, which: impl Fn(&Ticket) -> bool) -> Vec<(Call, Ticket)> {

@@ -20,7 +20,7 @@ pub use self::{
     cell::RouterCell,
     dispatch::{Dispatch, Layered, Serving},
     driver::Driver,
-    establish::{ConnectError, Established, accept, connect, refuse},
+    establish::{ConnectError, Established, accept, accept_unless, connect, refuse},
     hooks::run_disconnected,
     options::Options,
 };

@@ -17,12 +17,12 @@ pub(super) enum Phase {
     /// The reason is in the outbox; what is there is being written.
     Closing {
         reason: CloseReason,
-        /// When it gives up.
-        until: Instant,
+        /// When it gives up. `None`: never, as above.
+        until: Option<Instant>,
     },
     /// All is written and our direction is shut; the peer may still be reading, and would lose what it has not read
     /// yet if the link were dropped while its own bytes are unread here.
-    Lingering { reason: CloseReason, until: Instant },
+    Lingering { reason: CloseReason, until: Option<Instant> },
 }
 
 impl Phase {
@@ -40,8 +40,9 @@ impl Phase {
     pub(super) fn until(&self) -> Option<Instant> {
         match self {
             Phase::Open => None,
-            Phase::Draining { until } => *until,
-            Phase::Closing { until, .. } | Phase::Lingering { until, .. } => Some(*until),
+            Phase::Draining { until } | Phase::Closing { until, .. } | Phase::Lingering { until, .. } => {
+                *until
+            }
         }
     }
 }

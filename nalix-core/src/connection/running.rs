@@ -2,14 +2,14 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
 };
 
-use super::inbox::{Panicked, Ticket, caught};
-use crate::controller::{Reply, ReplyFuture};
+use super::inbox::Ticket;
+use crate::controller::{Panicked, Reply, ReplyFuture, caught};
 
 /// The running handlers of one connection. Only those that were woken are polled.
 #[derive(Debug, Default)]
@@ -62,10 +62,18 @@ impl Running {
         }
     }
 
+    /// Sets whom to wake when a handler has been woken. Must be called before the first starts.
+    pub(super) fn set_driver(&mut self, driver: &Waker) {
+        self.woken.lock().1 = Some(driver.clone());
+    }
+
     /// Polls the handlers that have been woken since, and gives those that have finished to `done`.
-    pub(super) fn poll(&mut self, driver: &Waker, mut done: impl FnMut(Finished)) {
+    pub(super) fn poll(&mut self, mut done: impl FnMut(Finished)) {
+        if !self.woken.any.load(Ordering::Acquire) {
+            return;
+        }
         let mut batch = std::mem::take(&mut self.batch);
-        self.woken.take(driver, &mut batch);
+        self.woken.take(&mut batch);
         for index in batch.drain(..) {
             if let Some(slot) = self.slots.get(index) {
                 slot.waker.queued.store(false, Ordering::Release);
@@ -85,6 +93,13 @@ impl Running {
         // Destructors are user code, too.
         drop(caught(move || drop(future)));
         Some(ticket)
+    }
+
+    /// Stops every handler. One by one: a destructor that panics must not meet another one while it unwinds.
+    pub(super) fn stop_all(&mut self) {
+        for index in 0..self.slots.len() {
+            self.stop(index);
+        }
     }
 
     /// The handlers, by slot.
@@ -117,23 +132,26 @@ impl Running {
 #[derive(Debug, Default)]
 struct Woken {
     list: Mutex<(Vec<usize>, Option<Waker>)>,
+    /// Whether there is one in the list; most turns find none, without the lock.
+    any: AtomicBool,
 }
 
 impl Woken {
-    fn take(&self, driver: &Waker, into: &mut Vec<usize>) {
-        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        let (indexes, waker) = &mut *list;
-        std::mem::swap(indexes, into);
-        match waker {
-            Some(known) if known.will_wake(driver) => {}
-            waker => *waker = Some(driver.clone()),
-        }
+    fn lock(&self) -> MutexGuard<'_, (Vec<usize>, Option<Waker>)> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, into: &mut Vec<usize>) {
+        let mut list = self.lock();
+        self.any.store(false, Ordering::Relaxed);
+        std::mem::swap(&mut list.0, into);
     }
 
     fn push(&self, index: usize) {
-        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = self.lock();
         let first = list.0.is_empty();
         list.0.push(index);
+        self.any.store(true, Ordering::Release);
         let waker = if first { list.1.clone() } else { None };
         drop(list);
         if let Some(waker) = waker {

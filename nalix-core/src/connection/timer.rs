@@ -2,12 +2,15 @@
 
 use std::{
     future::Future,
-    pin::Pin,
-    task::{Context, Poll},
+    pin::{Pin, pin},
+    task::Context,
     time::Duration,
 };
 
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::{
+    task::coop::unconstrained,
+    time::{Instant, Sleep, sleep_until},
+};
 
 /// Fires at the earliest instant it has been told of. Coarse on purpose: a call that is answered leaves its deadline
 /// behind, which costs one early look and no bookkeeping per call.
@@ -16,6 +19,8 @@ pub(super) struct Timer {
     at: Option<Instant>,
     /// Made when it is first needed; most idle connections never do.
     sleep: Option<Pin<Box<Sleep>>>,
+    /// Whether the sleep would wake the task if it fired now.
+    watched: bool,
 }
 
 impl Timer {
@@ -25,6 +30,7 @@ impl Timer {
             return;
         }
         self.at = Some(at);
+        self.watched = false;
         // Looks again after a day at the latest: timers do not reach arbitrarily far.
         let at = match Instant::now().checked_add(FAR) {
             Some(far) => at.min(far),
@@ -36,17 +42,32 @@ impl Timer {
         }
     }
 
-    /// Whether it has fired; it is disarmed then.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.at.is_none() {
-            return false;
-        }
-        let Some(sleep) = &mut self.sleep else { return false };
-        let fired = sleep.as_mut().poll(cx) == Poll::Ready(());
+    /// To be told when the task's waker has changed.
+    pub(super) fn unwatch(&mut self) {
+        self.watched = false;
+    }
+
+    /// Whether it has fired; it is disarmed then. Much cheaper than polling the sleep, which most turns need not do.
+    pub(super) fn fired(&mut self) -> bool {
+        let fired = self.at.is_some() && self.sleep.as_ref().is_some_and(|sleep| sleep.is_elapsed());
         if fired {
             self.at = None;
         }
         fired
+    }
+
+    /// Has the task woken when it fires. To be called at the end of each turn: a sleep that has not been polled since
+    /// it was set wakes nobody.
+    pub(super) fn watch(&mut self, cx: &mut Context<'_>) {
+        if self.watched || self.at.is_none() {
+            return;
+        }
+        let Some(sleep) = &mut self.sleep else { return };
+        self.watched = true;
+        // Not to be put off because the turn has done a lot: it would not be asked again.
+        if pin!(unconstrained(sleep.as_mut())).poll(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
     }
 }
 

@@ -38,7 +38,7 @@ pub fn discovered() -> Vec<&'static ControllerInfo> {
 }
 
 /// Asks whether a concrete type has a `Default`, without requiring it: the inherent method is chosen where its bound
-/// holds, the trait's method otherwise.
+/// holds, the trait's method otherwise. Its name starts with `__` so that no trait of the user's is in the way.
 #[derive(Debug)]
 pub struct Probe<T>(PhantomData<T>);
 
@@ -52,7 +52,7 @@ impl<T> Probe<T> {
 
 impl<T: Controller + Default> Probe<T> {
     /// Adds `T::default()`.
-    pub fn discover(&self, builder: &mut RouterBuilder) -> bool {
+    pub fn __discover(&self, builder: &mut RouterBuilder) -> bool {
         builder.add(T::default());
         true
     }
@@ -61,7 +61,7 @@ impl<T: Controller + Default> Probe<T> {
 /// The fallback of [`Probe`] for types without a `Default`.
 pub trait NoDefault {
     /// Adds nothing.
-    fn discover(&self, _builder: &mut RouterBuilder) -> bool {
+    fn __discover(&self, _builder: &mut RouterBuilder) -> bool {
         false
     }
 }

@@ -8,13 +8,13 @@ use std::{
 };
 
 use super::Context;
-use crate::status::Status;
+use crate::{Connection, status::Status};
 
 /// An argument that a handler can take before its packet.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a handler argument",
     label = "not an extractor",
-    note = "a handler takes `&self`, then extractors (`&Context`, `Context`, `State<T>`, ...), then its packet"
+    note = "a handler takes `&self`, then extractors (`&Context`, `&Connection`, `State<T>`, ...), then its packet"
 )]
 pub trait Extract: Sized {
     /// Takes the argument from the call. An error is what the caller is answered; the handler does not run then.
@@ -31,7 +31,7 @@ pub trait Extract: Sized {
 #[diagnostic::on_unimplemented(
     message = "`&{Self}` cannot be a handler argument",
     label = "not an extractor that can be borrowed",
-    note = "only `&Context` is lent to handlers; take other extractors by value, and the packet as the last argument"
+    note = "only `&Context` and `&Connection` are lent to handlers; take other extractors by value, and the packet as the last argument"
 )]
 pub trait ExtractRef {
     /// Borrows the argument from the call.
@@ -41,6 +41,33 @@ pub trait ExtractRef {
 impl ExtractRef for Context {
     fn extract_ref(ctx: &Context) -> &Self {
         ctx
+    }
+}
+
+impl ExtractRef for Connection {
+    fn extract_ref(ctx: &Context) -> &Self {
+        ctx.connection()
+    }
+}
+
+impl Extract for Connection {
+    fn extract(ctx: &Context) -> Result<Self, Status> {
+        Ok(ctx.connection().clone())
+    }
+}
+
+/// What may be missing: the handler runs either way. What the inner extractor requires when the server is built is
+/// not required.
+impl<T: Extract> Extract for Option<T> {
+    fn extract(ctx: &Context) -> Result<Self, Status> {
+        Ok(T::extract(ctx).ok())
+    }
+}
+
+/// What may be missing, with the reason.
+impl<T: Extract> Extract for Result<T, Status> {
+    fn extract(ctx: &Context) -> Result<Self, Status> {
+        Ok(T::extract(ctx))
     }
 }
 

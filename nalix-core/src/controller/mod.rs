@@ -4,6 +4,7 @@
 //! `tower::Service<Call, Response = Reply>`. Types are erased here, in [`Handlers::add`], and nowhere else.
 
 mod call;
+mod caught;
 mod context;
 mod discover;
 mod extract;
@@ -13,6 +14,7 @@ mod reply;
 mod respond;
 mod router;
 
+pub(crate) use self::caught::{Panicked, caught};
 pub use self::{
     call::{Call, CallKind, Parts, decode_call},
     context::Context,
@@ -49,7 +51,8 @@ pub trait Controller: Send + Sync + Sized + 'static {
         None
     }
 
-    /// Runs when a connection has ended, exactly once for each connection whose `connected` has run.
+    /// Runs when a connection has ended, exactly once for each connection whose handshake was done: also if `connected`
+    /// was still running, or has panicked.
     fn disconnected(self: &Arc<Self>, _ctx: &Context, _why: &CloseReason) -> Option<HookFuture> {
         None
     }

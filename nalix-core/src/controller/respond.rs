@@ -86,6 +86,23 @@ impl<P: OneWay> Respond<P, FallibleNothing> for Result<(), Status> {
     }
 }
 
+/// Never applies. As the second candidate for every type it makes the compiler report that a type is no reply, in the
+/// words above, instead of why the only candidate failed.
+impl<P, T: sealed::Unreturnable> Respond<P, sealed::No> for T {
+    fn respond(self, buffer: ReplyBuffer) -> Reply {
+        buffer.nothing()
+    }
+}
+
+mod sealed {
+    /// Marks the implementation that never applies.
+    #[derive(Debug)]
+    pub struct No;
+
+    /// Implemented by no type.
+    pub trait Unreturnable {}
+}
+
 /// The error half of a handler's `Result`, for a packet with error type `E`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an error that this packet's handler may return",

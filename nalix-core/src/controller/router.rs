@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     Call, Context, Controller, HandlerSpec, Handlers, HookFuture, Order, Outcome, Reply, ReplyFuture,
-    RouterError, Run, StateMap, discovered, handlers::Handler,
+    RouterError, Run, StateMap, caught, discovered, handlers::Handler,
 };
 use crate::{Opcode, error::DuplicateError, status::CloseReason};
 
@@ -188,9 +188,11 @@ impl tower_service::Service<Call> for Router {
     }
 
     fn call(&mut self, call: Call) -> RouterFuture {
-        match self.dispatch(call) {
-            Outcome::Ready(reply) => RouterFuture { ready: Some(reply), pending: None },
-            Outcome::Pending(future) => RouterFuture { ready: None, pending: Some(future) },
+        // A layer may call from a task that serves everybody, as that of tower's `Buffer`, which must outlive a panic.
+        match caught(|| self.dispatch(call)) {
+            Ok(Outcome::Ready(reply)) => RouterFuture { ready: Some(reply), pending: None },
+            Ok(Outcome::Pending(future)) => RouterFuture { ready: None, pending: Some(future) },
+            Err(panicked) => RouterFuture { ready: Some(panicked.reply()), pending: None },
         }
     }
 }

@@ -12,7 +12,7 @@ mod waiters;
 
 pub(crate) use self::{
     calls::Answer,
-    shared::{Output, Setup, Shared, Turn},
+    shared::{Setup, Shared, Turn},
 };
 pub use self::{
     error::{RequestError, SendError},

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::{
     Connection, RequestError,
-    calls::{Answer, Key},
+    calls::{Answer, Calls, Key},
     shared::{Shared, State},
     waiters::Ticket,
 };
@@ -21,7 +21,7 @@ use crate::{
     error::EncodeError,
     frame::{FrameKind, Head, Metadata, decode_failure},
     packet::{Request, decode_value},
-    status::{CloseCode, CloseReason, Failure},
+    status::{CloseCode, CloseReason, Code, Failure},
     wire::Limits,
 };
 
@@ -98,6 +98,8 @@ enum Stage<P> {
     Unsent(P),
     /// Waiting for a slot and for room in the outbox.
     Queued(P, Ticket),
+    /// At the head of the queue, being encoded. Left behind only by an `Encode` that panics.
+    Turn,
     /// Sent.
     Sent(Key),
     Done,
@@ -108,6 +110,7 @@ impl<P: Request> fmt::Debug for RequestFuture<P> {
         let stage = match self.stage {
             Stage::Unsent(_) => "unsent",
             Stage::Queued(..) => "queued",
+            Stage::Turn => "being sent",
             Stage::Sent(_) => "sent",
             Stage::Done => "done",
         };
@@ -136,7 +139,7 @@ impl<P: Request> Future for RequestFuture<P> {
             }
             Stage::Queued(packet, ticket) => this.start(packet, Some(ticket), cx),
             Stage::Sent(key) => this.wait(key, cx),
-            Stage::Done => Poll::Pending,
+            Stage::Turn | Stage::Done => Poll::Pending,
         }
     }
 }
@@ -156,7 +159,7 @@ impl<P: Request> RequestFuture<P> {
             return Poll::Ready(Err(RequestError::Timeout));
         }
         let mut state = shared.lock();
-        if let Some(reason) = &state.closed {
+        if let Some(reason) = state.gone() {
             return Poll::Ready(Err(RequestError::Closed(reason.clone())));
         }
         // Whoever is still in the queue waits for its turn; one who was woken, or who finds the queue empty, has it.
@@ -164,12 +167,13 @@ impl<P: Request> RequestFuture<P> {
         let its_turn = queued.is_none() && (ticket.is_some() || state.waiters.is_empty());
         let mut next = None;
         let result = if its_turn && state.can_call() {
+            self.stage = Stage::Turn;
             let sent = send(&mut state, &packet, self.deadline, remaining, cx);
             next = state.next_waiter();
             sent
         } else {
-            let ticket =
-                queued.unwrap_or_else(|| state.waiters.push(cx.waker(), self.deadline, ticket.is_some()));
+            let ticket = queued
+                .unwrap_or_else(|| state.waiters.push_caller(cx.waker(), self.deadline, ticket.is_some()));
             self.stage = Stage::Queued(packet, ticket);
             Ok(None)
         };
@@ -184,7 +188,10 @@ impl<P: Request> RequestFuture<P> {
         match result {
             Ok(Some(key)) => self.stage = Stage::Sent(key),
             Ok(None) => {}
-            Err(error) => return Poll::Ready(Err(error.into())),
+            Err(error) => {
+                self.stage = Stage::Done;
+                return Poll::Ready(Err(error.into()));
+            }
         }
         Poll::Pending
     }
@@ -195,7 +202,7 @@ impl<P: Request> RequestFuture<P> {
         match state.calls.poll(key, cx.waker()) {
             Poll::Pending => {
                 drop(state);
-                if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                if self.is_late() {
                     cancel(shared, key);
                     return Poll::Ready(Err(RequestError::Timeout));
                 }
@@ -204,14 +211,22 @@ impl<P: Request> RequestFuture<P> {
             }
             Poll::Ready(answer) => {
                 let next = state.next_waiter();
-                let reason = state.closed.clone();
+                let reason = state.closed().cloned();
                 drop(state);
                 if let Some(next) = next {
                     next.wake();
                 }
-                Poll::Ready(read::<P>(answer, reason))
+                let result = read::<P>(answer, reason);
+                // Both sides watch the same deadline. Whoever is first, the caller is told the same.
+                let both =
+                    matches!(&result, Err(RequestError::Status(s)) if s.code == Code::DeadlineExceeded);
+                Poll::Ready(if both && self.is_late() { Err(RequestError::Timeout) } else { result })
             }
         }
+    }
+
+    fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= Instant::now())
     }
 }
 
@@ -219,6 +234,7 @@ impl<P: Request> Drop for RequestFuture<P> {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Queued(_, ticket) => leave_queue(&self.connection.shared, Some(ticket)),
+            Stage::Turn => pass_on(&self.connection.shared),
             Stage::Sent(key) => cancel(&self.connection.shared, key),
             Stage::Unsent(_) | Stage::Done => {}
         }
@@ -233,17 +249,28 @@ fn send<P: Request>(
     remaining: Option<Duration>,
     cx: &Context<'_>,
 ) -> Result<Option<Key>, EncodeError> {
-    let key = state.calls.insert(cx.waker().clone(), deadline);
+    let State { calls, out, .. } = state;
+    let key = calls.insert(cx.waker().clone(), deadline);
+    let mut slot = Slot { calls, key, sent: false };
     let head = Head::request(key.id(), P::OPCODE);
     let metadata = remaining.map(Metadata::remaining).unwrap_or_default();
-    match state.out.append(head, metadata, packet.size_hint(), |w| packet.encode(w)) {
-        Ok(appended) => {
-            state.calls.set_position(key, appended.position);
-            Ok(Some(key))
-        }
-        Err(error) => {
-            state.calls.take_back(key);
-            Err(error)
+    let appended = out.append(head, metadata, packet.size_hint(), |w| packet.encode(w))?;
+    slot.calls.set_position(key, appended.position);
+    slot.sent = true;
+    Ok(Some(key))
+}
+
+/// A slot that is given back if the request cannot be encoded, or if its `Encode` panics: that is user code.
+struct Slot<'a> {
+    calls: &'a mut Calls,
+    key: Key,
+    sent: bool,
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        if !self.sent {
+            self.calls.take_back(self.key);
         }
     }
 }
@@ -252,7 +279,7 @@ fn send<P: Request>(
 fn cancel(shared: &Shared, key: Key) {
     let mut state = shared.lock();
     let mut driver = None;
-    if state.closed.is_none() && state.calls.abandon(key) {
+    if state.calls.abandon(key) && state.gone().is_none() {
         let head = Head::of_call(FrameKind::Cancel, key.id());
         // An empty payload is never too large.
         drop(state.out.append(head, Metadata::default(), 0, |_| ()));
@@ -271,6 +298,14 @@ fn leave_queue(shared: &Shared, ticket: Option<Ticket>) {
     let mut state = shared.lock();
     let next = if state.waiters.remove(ticket) { None } else { state.next_waiter() };
     drop(state);
+    if let Some(next) = next {
+        next.wake();
+    }
+}
+
+/// Hands a turn that was not used to the next.
+fn pass_on(shared: &Shared) {
+    let next = shared.lock().next_waiter();
     if let Some(next) = next {
         next.wake();
     }

@@ -49,15 +49,16 @@ impl<P: OneWay> Future for SendFuture<'_, P> {
             return Poll::Pending;
         }
         let mut state = this.shared.lock();
-        if let Some(reason) = &state.closed {
+        if let Some(reason) = state.gone() {
+            let error = SendError::Closed(reason.clone());
             this.done = true;
-            return Poll::Ready(Err(SendError::Closed(reason.clone())));
+            return Poll::Ready(Err(error));
         }
         let queued = this.ticket.filter(|&ticket| state.waiters.update(ticket, cx.waker()));
-        let its_turn = queued.is_none() && (this.ticket.is_some() || state.waiters.is_empty());
+        let its_turn = queued.is_none() && (this.ticket.is_some() || !state.waiters.has_senders());
         if !its_turn || !state.has_room() {
             if queued.is_none() {
-                this.ticket = Some(state.waiters.push(cx.waker(), None, this.ticket.is_some()));
+                this.ticket = Some(state.waiters.push_sender(cx.waker(), this.ticket.is_some()));
             }
             return Poll::Pending;
         }
@@ -91,7 +92,7 @@ impl<P: OneWay> Drop for SendFuture<'_, P> {
 /// Appends the packet if there is room right now.
 pub(super) fn try_send<P: OneWay>(shared: &Shared, packet: &P) -> Result<(), SendError> {
     shared.with(|state| {
-        if let Some(reason) = &state.closed {
+        if let Some(reason) = state.gone() {
             return Err(SendError::Closed(reason.clone()));
         }
         if !state.has_room() {

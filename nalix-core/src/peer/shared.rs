@@ -43,7 +43,7 @@ pub(super) struct State {
     pub(super) out: Outbound,
     pub(super) calls: Calls,
     pub(super) waiters: Waiters,
-    /// Bytes that the driver has taken and not written yet.
+    /// Bytes that the driver has taken and the link does not take.
     unsent: usize,
     outbox: usize,
     driver: Option<Waker>,
@@ -52,7 +52,11 @@ pub(super) struct State {
     commands: Commands,
     /// The earliest deadline that the driver has not been told of.
     deadline: Option<Instant>,
-    pub(super) closed: Option<CloseReason>,
+    /// Somebody here has closed: nothing new is taken.
+    closing: Option<CloseReason>,
+    /// The goodbye is in the outbox, and nothing comes behind it.
+    sealed: bool,
+    closed: Option<CloseReason>,
 }
 
 /// What handles ask of the driver.
@@ -73,17 +77,10 @@ pub(crate) struct Turn {
     /// Whether several calls are in flight and frames wait: more are probably on their way, and a flush is better put
     /// off by one turn.
     pub(crate) busy: bool,
-}
-
-/// What the driver gets when it asks for bytes to write.
-#[derive(Debug)]
-pub(crate) enum Output {
-    /// These.
-    Bytes(Vec<u8>),
-    /// None; whoever appends some will wake the driver.
-    Nothing(Vec<u8>),
-    /// None, but a command has come in meanwhile: another turn is due.
-    Again(Vec<u8>),
+    /// Bytes that wait to be written.
+    pub(crate) backlog: usize,
+    /// Whether the driver has another waker than at its last turn.
+    pub(crate) moved: bool,
 }
 
 impl Shared {
@@ -98,6 +95,8 @@ impl Shared {
             awake: true,
             commands: Commands::default(),
             deadline: None,
+            closing: None,
+            sealed: false,
             closed: None,
         };
         Self {
@@ -125,11 +124,19 @@ impl Shared {
         out
     }
 
-    /// Asks the driver to say goodbye and close. The first reason counts.
+    /// Asks the driver to say goodbye and close; from now on nothing new is taken. The first reason counts.
     pub(crate) fn request_close(&self, reason: CloseReason) {
+        let mut wakers = Vec::new();
         self.with(|state| {
-            state.commands.close.get_or_insert(reason);
+            if state.gone().is_none() {
+                state.closing = Some(reason.clone());
+                state.commands.close = Some(reason);
+                state.waiters.all(&mut wakers);
+            }
         });
+        for waker in wakers {
+            waker.wake();
+        }
     }
 
     /// Asks the driver to finish what runs, to start nothing new, and to close within the given time.
@@ -156,9 +163,9 @@ impl Shared {
     pub(crate) fn begin_turn(&self, waker: &Waker) -> Turn {
         let mut state = self.lock();
         state.awake = true;
-        match &mut state.driver {
-            Some(known) if known.will_wake(waker) => {}
-            driver => *driver = Some(waker.clone()),
+        let moved = !state.driver.as_ref().is_some_and(|known| known.will_wake(waker));
+        if moved {
+            state.driver = Some(waker.clone());
         }
         let commands = std::mem::take(&mut state.commands);
         Turn {
@@ -167,57 +174,65 @@ impl Shared {
             serve: commands.serve,
             deadline: state.deadline.take(),
             busy: state.calls.in_flight() > 1 && !state.out.is_empty(),
+            backlog: state.backlog(),
+            moved,
         }
     }
 
-    /// Takes what is to be written and leaves `spare` for what comes next.
-    pub(crate) fn take_output(&self, spare: Vec<u8>) -> Output {
+    /// Swaps what is to be written for `writing`, which is empty. Whoever appends something from now on wakes the driver.
+    /// Returns whether a command has come in meanwhile, and another turn is due.
+    ///
+    /// What is taken counts as sent until [`Shared::blocked`] says otherwise.
+    pub(crate) fn take_output(&self, writing: &mut Vec<u8>) -> bool {
         let mut state = self.lock();
         state.unsent = 0;
         if !state.out.is_empty() {
-            let full = state.out.take(spare);
-            state.unsent = full.len();
-            return Output::Bytes(full);
+            *writing = state.out.take(std::mem::take(writing));
         }
-        if state.has_commands() {
-            return Output::Again(spare);
-        }
-        state.awake = false;
-        Output::Nothing(spare)
+        rest(state)
     }
 
-    /// The link takes no more bytes now. Returns whether a command has come in meanwhile, and another turn is due.
-    pub(crate) fn blocked(&self) -> bool {
-        let mut state = self.lock();
-        state.awake = state.has_commands();
-        state.awake
-    }
-
-    /// Wakes the first who waits for room, if there is room. To be called after bytes have been written.
-    pub(crate) fn written(&self, unsent: usize) {
+    /// The link takes no more now, and `unsent` bytes of what was taken are left. Returns as [`Shared::take_output`].
+    pub(crate) fn blocked(&self, unsent: usize) -> bool {
         let mut state = self.lock();
         state.unsent = unsent;
-        let waker = state.next_waiter();
-        drop(state);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    /// Whether the outbox has room, so that another call may be started.
-    pub(crate) fn has_room(&self) -> bool {
-        self.lock().has_room()
+        rest(state)
     }
 
     /// Bytes that wait to be written.
     pub(crate) fn backlog(&self) -> usize {
-        let state = self.lock();
-        state.unsent + state.out.len()
+        self.lock().backlog()
     }
 
-    /// Appends a frame of the driver's own.
-    pub(crate) fn append(&self, f: impl FnOnce(&mut Outbound)) {
-        f(&mut self.lock().out);
+    /// Appends a frame of the driver's own, unless the goodbye has been said, and returns how many bytes wait to be
+    /// written then.
+    pub(crate) fn append(&self, f: impl FnOnce(&mut Outbound)) -> usize {
+        let mut state = self.lock();
+        if !state.sealed {
+            f(&mut state.out);
+        }
+        state.backlog()
+    }
+
+    /// Says goodbye: `f` appends it, as the last frame. Returns the reason that counts: that of whoever closed first.
+    pub(crate) fn seal(
+        &self,
+        reason: CloseReason,
+        f: impl FnOnce(&mut Outbound, &CloseReason),
+    ) -> CloseReason {
+        let mut wakers = Vec::new();
+        let mut state = self.lock();
+        let reason = state.closing.get_or_insert(reason).clone();
+        if !state.sealed {
+            f(&mut state.out, &reason);
+            state.sealed = true;
+        }
+        state.waiters.all(&mut wakers);
+        drop(state);
+        for waker in wakers {
+            waker.wake();
+        }
+        reason
     }
 
     /// Hands out a batch of answers and collects the callers' wakers, to be woken when the lock is gone.
@@ -262,9 +277,36 @@ impl Shared {
     }
 }
 
+/// Lets the driver sleep unless a command has come in, which it returns, and wakes the first who waits for room.
+fn rest(mut state: MutexGuard<'_, State>) -> bool {
+    let again = state.has_commands();
+    state.awake = again;
+    let waiter = state.next_waiter();
+    drop(state);
+    if let Some(waiter) = waiter {
+        waiter.wake();
+    }
+    again
+}
+
 impl State {
     pub(super) fn has_room(&self) -> bool {
-        self.unsent + self.out.len() < self.outbox
+        self.backlog() < self.outbox
+    }
+
+    /// Bytes that wait to be written.
+    fn backlog(&self) -> usize {
+        self.unsent + self.out.len()
+    }
+
+    /// Why nothing new is taken, if that is so.
+    pub(super) fn gone(&self) -> Option<&CloseReason> {
+        self.closed.as_ref().or(self.closing.as_ref())
+    }
+
+    /// Why the connection has ended, if it has.
+    pub(super) fn closed(&self) -> Option<&CloseReason> {
+        self.closed.as_ref()
     }
 
     /// Whether a call can be made right now.
@@ -274,7 +316,10 @@ impl State {
 
     /// The first who waits, if it could go on now.
     pub(super) fn next_waiter(&mut self) -> Option<Waker> {
-        if !self.waiters.is_empty() && self.can_call() { self.waiters.next() } else { None }
+        if self.waiters.is_empty() || !self.has_room() {
+            return None;
+        }
+        self.waiters.next(!self.calls.is_full())
     }
 
     fn has_commands(&self) -> bool {

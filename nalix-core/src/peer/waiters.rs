@@ -1,4 +1,5 @@
-//! Those who wait for room in the outbox or a free call slot, first come first served.
+//! Those who wait for room in the outbox or a free call slot, first come first served. One-way packets need no slot, and
+//! do not wait behind calls that do: the answer which would free a slot may depend on them.
 
 use std::{collections::VecDeque, task::Waker};
 
@@ -12,6 +13,8 @@ pub(super) struct Ticket(u64);
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     queue: VecDeque<Waiter>,
+    /// How many of them need no slot.
+    senders: usize,
     issued: u64,
 }
 
@@ -19,15 +22,26 @@ pub(super) struct Waiters {
 struct Waiter {
     ticket: Ticket,
     waker: Waker,
+    needs_slot: bool,
     deadline: Option<Instant>,
 }
 
 impl Waiters {
-    /// Queues up; `again` is for one who was woken and found nothing, and goes to the front.
-    pub(super) fn push(&mut self, waker: &Waker, deadline: Option<Instant>, again: bool) -> Ticket {
+    /// Queues up for room. `again` is for one who was woken and found nothing, and goes to the front.
+    pub(super) fn push_sender(&mut self, waker: &Waker, again: bool) -> Ticket {
+        self.senders += 1;
+        self.push(waker, false, None, again)
+    }
+
+    /// Queues up for room and a slot.
+    pub(super) fn push_caller(&mut self, waker: &Waker, deadline: Option<Instant>, again: bool) -> Ticket {
+        self.push(waker, true, deadline, again)
+    }
+
+    fn push(&mut self, waker: &Waker, needs_slot: bool, deadline: Option<Instant>, again: bool) -> Ticket {
         let ticket = Ticket(self.issued);
         self.issued += 1;
-        let waiter = Waiter { ticket, waker: waker.clone(), deadline };
+        let waiter = Waiter { ticket, waker: waker.clone(), needs_slot, deadline };
         if again {
             self.queue.push_front(waiter);
         } else {
@@ -49,22 +63,32 @@ impl Waiters {
 
     /// Leaves the queue. Returns whether it was still in it.
     pub(super) fn remove(&mut self, ticket: Ticket) -> bool {
-        let before = self.queue.len();
-        self.queue.retain(|waiter| waiter.ticket != ticket);
-        self.queue.len() < before
+        let place = self.queue.iter().position(|waiter| waiter.ticket == ticket);
+        place.and_then(|place| self.take(place)).is_some()
     }
 
-    /// Takes the first out, to be woken.
-    pub(super) fn next(&mut self) -> Option<Waker> {
-        self.queue.pop_front().map(|waiter| waiter.waker)
+    /// Takes the first out who can go on, to be woken.
+    pub(super) fn next(&mut self, slot_free: bool) -> Option<Waker> {
+        if !slot_free && self.senders == 0 {
+            return None;
+        }
+        let place = self.queue.iter().position(|waiter| slot_free || !waiter.needs_slot)?;
+        self.take(place)
+    }
+
+    fn take(&mut self, place: usize) -> Option<Waker> {
+        let waiter = self.queue.remove(place)?;
+        self.senders -= usize::from(!waiter.needs_slot);
+        Some(waiter.waker)
     }
 
     /// Takes everyone out, to be woken.
     pub(super) fn all(&mut self, wakers: &mut Vec<Waker>) {
+        self.senders = 0;
         wakers.extend(self.queue.drain(..).map(|waiter| waiter.waker));
     }
 
-    /// Takes out those whose deadline has passed, and returns the earliest of the others'.
+    /// Takes out the callers whose deadline has passed, and returns the earliest of the others'.
     pub(super) fn expire(&mut self, now: Instant, wakers: &mut Vec<Waker>) -> Option<Instant> {
         let mut next = None;
         self.queue.retain_mut(|waiter| match waiter.deadline {
@@ -83,5 +107,10 @@ impl Waiters {
 
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty()
+    }
+
+    /// Whether one waits who needs no slot.
+    pub(super) fn has_senders(&self) -> bool {
+        self.senders > 0
     }
 }

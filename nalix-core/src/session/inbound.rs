@@ -2,11 +2,11 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use super::max_record;
+use super::{max_error, max_record};
 use crate::{
     CallId, Opcode,
     error::ProtocolError,
-    frame::{self, FrameKind, Metadata},
+    frame::{self, Control, FrameKind, Metadata},
     record::{self, RecordKind},
 };
 
@@ -47,6 +47,8 @@ pub struct Inbound {
     max_message: usize,
     /// How many bytes to make room for before a read. Grows while reads fill it.
     chunk: usize,
+    /// Whether the handshake has only just been answered, so that the peer may still turn the answer down.
+    fresh: bool,
     failed: bool,
 }
 
@@ -60,6 +62,7 @@ impl Inbound {
             max_record: max_body,
             max_message: 0,
             chunk: MIN_CHUNK,
+            fresh: true,
             failed: false,
         }
     }
@@ -109,8 +112,11 @@ impl Inbound {
             // Lets go of the receive buffer, so that it can be used again.
             self.body = Bytes::new();
             self.at = 0;
-            match self.split_record() {
+            let record = self.split_record();
+            let first = matches!(record, Ok(Some(_))) && std::mem::take(&mut self.fresh);
+            match record {
                 Ok(Some((RecordKind::Plain, body))) => self.body = body,
+                Ok(Some((RecordKind::Abort, body))) if first => return self.abort(body),
                 Ok(Some((kind, _))) => {
                     return self.fail(ProtocolError::UnexpectedRecord { found: kind.name() });
                 }
@@ -163,11 +169,32 @@ impl Inbound {
         } else {
             Metadata::default()
         };
-        if payload.len() > self.max_message && carries_message(parsed.head.kind) {
-            return Err(ProtocolError::MessageTooLarge { found: payload.len(), limit: self.max_message });
-        }
         let frame::Head { kind, id, opcode, .. } = parsed.head;
+        let limit = self.max_payload(kind);
+        if payload.len() > limit {
+            return Err(ProtocolError::MessageTooLarge { found: payload.len(), limit });
+        }
         Ok(Frame { kind, id, opcode, metadata, payload: self.body.slice(payload) })
+    }
+
+    /// The peer has found fault with our part of the handshake, which this side took for finished. An Abort says what a
+    /// Close says.
+    #[cold]
+    fn abort(&mut self, body: Bytes) -> Result<Option<Frame>, ProtocolError> {
+        if !matches!(Control::decode(&body), Ok(Control::Close(_))) {
+            return self.fail(ProtocolError::UnexpectedRecord { found: RecordKind::Abort.name() });
+        }
+        let frame::Head { kind, id, opcode, .. } = frame::Head::plain(FrameKind::Control);
+        Ok(Some(Frame { kind, id, opcode, metadata: Metadata::default(), payload: body }))
+    }
+
+    fn max_payload(&self, kind: FrameKind) -> usize {
+        match kind {
+            FrameKind::Error => max_error(self.max_message),
+            // Messages about the connection do not depend on what users send.
+            FrameKind::Ping | FrameKind::Pong | FrameKind::Control => usize::MAX,
+            _ => self.max_message,
+        }
     }
 
     /// Drops everything, so that a decoder which is asked again after an error neither spins nor goes on half-way.
@@ -178,11 +205,6 @@ impl Inbound {
         self.at = 0;
         if std::mem::replace(&mut self.failed, true) { Ok(None) } else { Err(error) }
     }
-}
-
-/// An Error frame has a byte in front of the application's error; control frames have limits of their own.
-fn carries_message(kind: FrameKind) -> bool {
-    !matches!(kind, FrameKind::Error | FrameKind::Control)
 }
 
 const MIN_CHUNK: usize = 4 * 1024;

@@ -11,12 +11,22 @@ pub use self::{
 use crate::{frame, record};
 
 /// The longest record body that peers with this message limit send each other: a batch that was just below its target
-/// size when one message of the largest size was added.
+/// size when one message of the largest size was added, or a status if that is larger.
 pub const fn max_record(max_message: usize) -> usize {
-    let most = record::TARGET_BODY + max_message + frame::MAX_METADATA + 2 + frame::MAX_OVERHEAD;
+    let largest = if max_message > STATUS_ROOM { max_message } else { STATUS_ROOM };
+    let most = record::TARGET_BODY + largest + frame::MAX_METADATA + 2 + frame::MAX_OVERHEAD;
     if most < record::MAX_BODY { most } else { record::MAX_BODY }
+}
+
+/// The longest payload of an Error frame, in bytes: an application error of the largest size and the byte in front of it,
+/// or a status, which must fit however small the message limit is.
+pub const fn max_error(max_message: usize) -> usize {
+    if max_message < STATUS_ROOM { STATUS_ROOM } else { max_message + 1 }
 }
 
 /// The highest message limit that fits a record, in bytes. Higher settings are cut to it.
 pub const MAX_MESSAGE: usize =
     record::MAX_BODY - record::TARGET_BODY - frame::MAX_METADATA - 2 - frame::MAX_OVERHEAD;
+
+/// Room for any status or close reason: their messages are cut at 1,024 bytes.
+const STATUS_ROOM: usize = 1_100;

@@ -1,5 +1,6 @@
 //! Frames in, bytes out.
 
+use super::max_error;
 use crate::{
     error::EncodeError,
     frame::{self, Head, Metadata},
@@ -72,9 +73,7 @@ impl Outbound {
         hint: usize,
         write: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Appended, EncodeError> {
-        // A status must fit however small the limit is.
-        let limit = (self.max_message + 1).max(STATUS_ROOM);
-        self.append_within(limit, head, Metadata::default(), hint, write)
+        self.append_within(max_error(self.max_message), head, Metadata::default(), hint, write)
     }
 
     fn append_within(
@@ -168,6 +167,3 @@ impl Drop for Undo<'_> {
         }
     }
 }
-
-/// Room for any status: its message is cut at 1,024 bytes.
-const STATUS_ROOM: usize = 1_100;

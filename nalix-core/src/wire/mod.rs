@@ -7,7 +7,6 @@
 //! is charged against a budget derived from the input's size, nesting is bounded, and a value consumes exactly what
 //! it is made of. See [`Limits`].
 
-pub mod borrowed;
 mod bytes;
 mod choice;
 mod collections;

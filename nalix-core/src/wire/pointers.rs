@@ -61,7 +61,7 @@ impl<B: Encode + ToOwned + ?Sized> Encode for Cow<'_, B> {
 }
 
 /// Always owned, so that a `Cow<'static, str>` may stand in a reply. To borrow from the input, use `&str` and `&[u8]`,
-/// or mark the field with one of the modules in [`borrowed`](super::borrowed).
+/// or mark the field with one of the modules in [`borrowed`](crate::borrowed).
 impl<'de, B> Decode<'de> for Cow<'_, B>
 where
     B: ToOwned<Owned: Decode<'de>> + ?Sized,

@@ -2,7 +2,7 @@
 
 use quote::ToTokens;
 use syn::{
-    FnArg, GenericParam, Receiver, ReceiverKind, Safety, Type, TypeImplTrait,
+    FnArg, GenericParam, Receiver, ReceiverKind, Safety, Type, TypeImplTrait, TypeReference,
     visit::{self, Visit},
 };
 
@@ -62,9 +62,6 @@ fn handler(cx: &mut Ctxt, handler: &Handler) {
     if let (Some(blocking), Some(_)) = (&keys.blocking, &method.sig.asyncness) {
         cx.error(blocking, "`blocking` is for handlers that are not async: this one waits without blocking");
     }
-    if let Some(lane) = keys.lane.as_ref().filter(|lane| lane.value().is_empty()) {
-        cx.error(lane, "a lane needs a name");
-    }
     arguments(cx, method);
 }
 
@@ -81,13 +78,11 @@ fn arguments(cx: &mut Ctxt, method: &Method) {
         ImplTrait { cx }.visit_type(&arg.ty);
     }
     for arg in extracted {
-        if let Type::Reference(ty) = &*arg.ty {
-            if let Some(mutable) = &ty.mutability {
-                cx.error(
-                    mutable,
-                    "handlers share what they borrow: take `&Context`, or other extractors by value",
-                );
-            }
+        if let Type::Reference(TypeReference { mutability: Some(mutable), .. }) = &*arg.ty {
+            cx.error(
+                mutable,
+                "handlers share what they borrow: take `&Context`, or other extractors by value",
+            );
         }
     }
     match &*packet.ty {
@@ -142,7 +137,7 @@ fn hook(cx: &mut Ctxt, hook: &Hook) {
     match method.output() {
         Some(Type::Tuple(unit)) if unit.elems.is_empty() => {}
         Some(ty) => {
-            cx.error(ty, format!("a method marked `#[{name}]` returns nothing: nobody waits for its result"))
+            cx.error(ty, format!("a method marked `#[{name}]` returns nothing: nobody waits for its result"));
         }
         None => {}
     }

@@ -76,7 +76,7 @@ fn discovery(controller: &Controller) -> TokenStream {
                 |__builder| {
                     #[allow(unused_imports)] // used if the type has no `Default`
                     use #krate::controller::NoDefault as _;
-                    #krate::controller::Probe::<#ty>::new().discover(__builder)
+                    #krate::controller::Probe::<#ty>::new().__discover(__builder)
                 },
             )
         }
@@ -98,16 +98,20 @@ fn opcodes(krate: &TokenStream, handlers: &[Handler]) -> TokenStream {
         let (packet, cfgs, name) =
             (handler::packet_type(handler)?, &handler.method.cfgs, handler.method.name());
         let opcode = quote!(<#packet as #krate::packet::Packet>::OPCODE);
+        let message = quote!(__message);
         let check = quote_spanned! {packet.span()=>
-            const _: () = if let ::core::option::Option::Some(__message) =
+            const _: () = if let ::core::option::Option::Some(#message) =
                 #krate::__private::served_before(__SERVED, #opcode, #name)
             {
-                ::core::panic!("{}", __message)
+                ::core::panic!("{}", #message)
             };
         };
-        Some(quote!(#(#cfgs)* #check))
+        let lints = &handler.method.lints;
+        Some(quote!(#(#cfgs)* #lints #check))
     });
+    let lints = handlers.iter().map(|handler| &handler.method.lints);
     quote! {
+        #(#lints)*
         const __SERVED: &[(#krate::Opcode, &::core::primitive::str, &::core::primitive::str)] = &[#(#entries),*];
         #(#checks)*
     }

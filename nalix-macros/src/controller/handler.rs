@@ -3,8 +3,9 @@
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
 use syn::{
-    Attribute, GenericParam, Lifetime, PatType, ReceiverKind, Type,
+    Attribute, GenericParam, Lifetime, PatType, ReceiverKind, Type, TypeImplTrait,
     spanned::Spanned,
+    visit::Visit,
     visit_mut::{self, VisitMut},
 };
 
@@ -12,6 +13,7 @@ use super::{
     check::Receives,
     model::{Controller, Handler, HandlerKeys, Method},
 };
+use crate::span;
 
 /// The statement that adds a handler to the table.
 pub(super) fn registration(controller: &Controller, handler: &Handler) -> TokenStream {
@@ -32,6 +34,9 @@ pub(super) fn registration(controller: &Controller, handler: &Handler) -> TokenS
         #(#cfgs)*
         #lints
         {
+            // Asked first and in the same words as in the check of opcodes, so that a type which is no packet is
+            // reported once.
+            let _: #krate::Opcode = <#packet as #krate::packet::Packet>::OPCODE;
             let __spec = #krate::controller::HandlerSpec::new::<#packet>(
                 #name,
                 #krate::registry::Location { file: ::core::file!(), line: #line },
@@ -96,17 +101,18 @@ fn asynchronous(krate: &TokenStream, handler: &Handler, packet: &Type, args: &Ar
             quote!(let __value = #call.await; #respond)
         }
     };
-    // A future that is not `Send` is reported at the handler's name.
-    let boxed = quote_spanned! {handler.method.sig.ident.span()=>
-        #krate::__private::std::boxed::Box::pin(async move {
-            let __this = &__this;
-            let #krate::controller::Parts { context: __context, payload: __payload, reply: __reply, .. } = __parts;
-            #prepare
-            #finish
-        })
+    let body = quote! {
+        let __this = &__this;
+        let #krate::controller::Parts { context: __context, payload: __payload, reply: __reply, .. } = __parts;
+        #prepare
+        #finish
     };
+    // A future that is not `Send` is reported at the handler's name.
+    let span = handler.method.sig.ident.span();
+    let pin = span::at(span, quote!(#krate::__private::std::boxed::Box::pin));
+    let boxed = quote_spanned!(span=> #pin(async move { #body }));
     quote! {{
-        let __this = #krate::__private::std::sync::Arc::clone(__this);
+        let __this = ::core::clone::Clone::clone(__this);
         let __parts = #krate::controller::Call::into_parts(__call);
         #krate::controller::Outcome::Pending(#boxed)
     }}
@@ -164,9 +170,34 @@ pub(super) fn receiver(method: &Method) -> TokenStream {
 
 /// Encodes what the handler returned. A type that cannot be returned is reported where it is written.
 fn respond(krate: &TokenStream, handler: &Handler, packet: &Type) -> TokenStream {
-    let span = handler.method.output().map_or(handler.method.sig.ident.span(), Spanned::span);
-    let value = quote_spanned!(span=> __value);
-    quote_spanned!(span=> #krate::controller::Respond::<#packet, _>::respond(#value, __reply))
+    let method = &handler.method;
+    match method.output() {
+        None => {
+            let unit = quote_spanned!(method.sig.ident.span()=> ());
+            quote!(<#unit as #krate::controller::Respond<#packet, _>>::respond(__value, __reply))
+        }
+        // A type with `impl Trait` in it can't be written twice; the value says what it is.
+        Some(ty) if has_impl_trait(ty) => {
+            let respond = quote!(#krate::controller::Respond::<#packet, _>::respond(__value, __reply));
+            span::at(span::place(ty.span()), respond)
+        }
+        Some(ty) => {
+            let ty = elide(ty, method);
+            quote!(<#ty as #krate::controller::Respond<#packet, _>>::respond(__value, __reply))
+        }
+    }
+}
+
+fn has_impl_trait(ty: &Type) -> bool {
+    struct Search(bool);
+    impl<'ast> Visit<'ast> for Search {
+        fn visit_type_impl_trait(&mut self, _: &'ast TypeImplTrait) {
+            self.0 = true;
+        }
+    }
+    let mut search = Search(false);
+    search.visit_type(ty);
+    search.0
 }
 
 fn is_never(method: &Method) -> bool {

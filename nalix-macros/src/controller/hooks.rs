@@ -8,6 +8,7 @@ use super::{
     handler,
     model::{Hook, Method, Moment},
 };
+use crate::span;
 
 pub(super) fn method(krate: &TokenStream, hook: &Hook) -> TokenStream {
     let Method { cfgs, lints, sig } = &hook.method;
@@ -16,8 +17,8 @@ pub(super) fn method(krate: &TokenStream, hook: &Hook) -> TokenStream {
     let args = hook.method.args();
     let passed = args.iter().zip(["__ctx", "__why"]).map(|(arg, name)| {
         // A wrong type is reported where it is written.
-        let name = format_ident!("{name}", span = arg.ty.span());
-        quote_spanned!(arg.ty.span()=> &#name)
+        let name = format_ident!("{name}");
+        span::at(span::place(arg.ty.span()), quote!(&#name))
     });
     let receiver = handler::receiver(&hook.method);
     let call = quote!(Self::#ident(#receiver, #(#passed),*));
@@ -29,12 +30,10 @@ pub(super) fn method(krate: &TokenStream, hook: &Hook) -> TokenStream {
             Some(quote!(let __why = ::core::clone::Clone::clone(__why);)),
         ),
     };
-    let future = quote_spanned! {ident.span()=>
-        #krate::__private::std::boxed::Box::pin(async move {
-            let __this = &__this;
-            #call #wait;
-        })
-    };
+    let body = quote!(let __this = &__this; #call #wait;);
+    let pin = span::at(ident.span(), quote!(#krate::__private::std::boxed::Box::pin));
+    // A future that is not `Send` is reported at the method's name.
+    let future = quote_spanned!(ident.span()=> #pin(async move { #body }));
     quote! {
         #(#cfgs)*
         #lints
@@ -43,7 +42,7 @@ pub(super) fn method(krate: &TokenStream, hook: &Hook) -> TokenStream {
             __ctx: &#krate::controller::Context
             #why
         ) -> ::core::option::Option<#krate::controller::HookFuture> {
-            let __this = #krate::__private::std::sync::Arc::clone(self);
+            let __this = ::core::clone::Clone::clone(self);
             let __ctx = ::core::clone::Clone::clone(__ctx);
             #keep_why
             ::core::option::Option::Some(#future)

@@ -35,7 +35,11 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
         }
     };
     let krate = Args::parse(&mut cx, args, &KNOWN).path("crate").map(|(_, path)| path);
-    let krate = path::find(&mut cx, krate.as_ref());
+    let Some(krate) = path::find(&mut cx, krate.as_ref()) else {
+        let block = Controller::new(&mut Ctxt::default(), TokenStream::new(), block).block;
+        let errors = cx.into_tokens();
+        return quote!(#errors #block);
+    };
     let mut controller = Controller::new(&mut cx, krate, block);
     check::check(&mut cx, &mut controller);
     let block = &controller.block;

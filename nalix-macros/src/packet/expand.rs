@@ -80,14 +80,10 @@ fn registration(packet: &Packet) -> TokenStream {
         false => quote!(#ident<#(#arguments),*>),
     };
     let path_end = format!("::{}", ident.unraw());
-    let schema = quote!(#krate::schema::Schema::of);
-    let (shape, reply) = match &packet.keys.reply {
-        Some((_, reply)) => (quote!(Request), quote!(::core::option::Option::Some(#schema::<#reply>()))),
-        None => (quote!(OneWay), quote!(::core::option::Option::None)),
-    };
-    let error = match &packet.keys.error {
-        Some((_, error)) => quote!(::core::option::Option::Some(#schema::<#error>())),
-        None => quote!(::core::option::Option::None),
+    let (shape, contract) = match (&packet.keys.reply, &packet.keys.error) {
+        (None, _) => (quote!(OneWay), quote!(one_way)),
+        (Some(_), None) => (quote!(Request), quote!(request)),
+        (Some(_), Some(_)) => (quote!(Request), quote!(request_with_error)),
     };
     quote! {
         #lints
@@ -98,7 +94,7 @@ fn registration(packet: &Packet) -> TokenStream {
                 ::core::concat!(::core::module_path!(), #path_end),
                 #krate::registry::Location { file: ::core::file!(), line: ::core::line!() },
                 #krate::registry::Shape::#shape,
-                || #krate::schema::Contract::new(#schema::<#ty>(), #reply, #error),
+                #krate::__private::contract::#contract::<#ty>,
             );
             #krate::__private::inventory::submit! { #krate::registry::PacketEntry(&__INFO) }
         };

@@ -11,6 +11,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{
     Attribute, DeriveInput, ImplItemFn, Item, Meta, Path, Token, parse::Parser, punctuated::Punctuated,
+    visit_mut::VisitMut,
 };
 
 use self::model::{Keys, Packet};
@@ -31,7 +32,12 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     remove_wire(&mut cx, attrs);
     // The derive reads the keys again and reports what is wrong with them.
     let keys = Keys::parse(&mut Ctxt::default(), args.clone());
-    let krate = path::find(&mut Ctxt::default(), keys.krate.as_ref());
+    let Some(krate) = path::find(&mut cx, keys.krate.as_ref()) else {
+        // Attributes of a derive that is not there would be errors of their own.
+        RemoveAttributes.visit_item_mut(&mut parsed);
+        let errors = cx.into_tokens();
+        return quote!(#errors #parsed);
+    };
     let errors = cx.into_tokens();
     quote! {
         #errors
@@ -47,7 +53,7 @@ pub(crate) fn derive(input: TokenStream) -> TokenStream {
         Ok(input) => input,
         Err(error) => return error.into_compile_error(),
     };
-    let mut packet = Packet::new(&mut cx, input);
+    let Some(mut packet) = Packet::new(&mut cx, input) else { return cx.into_tokens() };
     check::check(&mut cx, &mut packet);
     wire::check(&mut cx, &packet.container);
     let impls = wire::impls(&cx, &packet.container);
@@ -67,7 +73,7 @@ fn misplaced(cx: &mut Ctxt, item: TokenStream, error: syn::Error) -> TokenStream
 }
 
 /// Takes `Wire` out of the item's derive lists: it would be implemented twice.
-fn remove_wire(cx: &mut Ctxt, attrs: &mut Vec<Attribute>) {
+fn remove_wire(cx: &mut Ctxt, attrs: &mut [Attribute]) {
     for attr in attrs.iter_mut().filter(|attr| attr.path().is_ident("derive")) {
         let Meta::List(list) = &mut attr.meta else { continue };
         let parser = Punctuated::<Path, Token![,]>::parse_terminated;
@@ -78,6 +84,14 @@ fn remove_wire(cx: &mut Ctxt, attrs: &mut Vec<Attribute>) {
             cx.error(path, "`#[packet]` derives `Wire` by itself: remove it from this list");
         }
         list.tokens = quote!(#(#others),*);
+    }
+}
+
+struct RemoveAttributes;
+
+impl VisitMut for RemoveAttributes {
+    fn visit_attributes_mut(&mut self, attrs: &mut Vec<Attribute>) {
+        attrs.retain(|attr| !attr.path().is_ident("wire"));
     }
 }
 

@@ -6,6 +6,7 @@ use syn::{DeriveInput, Expr, LitStr, Path, Type};
 use crate::{
     attr::{Args, Kind, Known},
     ctxt::Ctxt,
+    path,
     wire::{Container, Settings},
 };
 
@@ -44,15 +45,16 @@ impl From<Args> for Keys {
 }
 
 impl Packet {
-    pub(crate) fn new(cx: &mut Ctxt, input: DeriveInput) -> Self {
+    /// `None` if `nalix_core` is not found, which has been reported.
+    pub(crate) fn new(cx: &mut Ctxt, input: DeriveInput) -> Option<Self> {
         let keys = Keys::from(Args::collect(cx, &input.attrs, "__packet", &KNOWN));
+        let krate = path::find(cx, keys.krate.as_ref())?;
         let settings = Settings {
-            krate: keys.krate.clone(),
             rename: keys.rename.clone(),
             exact: keys.exact,
             ..Settings::of_packet(cx, &input.attrs)
         };
-        Packet { container: Container::new(cx, input, settings), keys }
+        Some(Packet { container: Container::new(cx, krate, input, settings), keys })
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use proc_macro2::Ident;
 use syn::{
-    Lifetime, Member,
+    Member, TypePath, TypeReference,
     visit::{self, Visit},
 };
 
@@ -17,7 +17,9 @@ pub(super) fn check(cx: &mut Ctxt, container: &Container) {
     }
     for field in container.all_fields() {
         contradictions(cx, field);
-        borrows_for_ever(cx, field);
+        if field.is_plain() {
+            Types(cx).visit_type(&field.ty);
+        }
     }
     match &container.shape {
         Shape::Struct(fields) => {
@@ -85,25 +87,29 @@ fn contradictions(cx: &mut Ctxt, field: &Field) {
     }
 }
 
-/// What is decoded lives as long as the bytes it comes from.
-fn borrows_for_ever(cx: &mut Ctxt, field: &Field) {
-    struct Static<'a>(&'a mut Ctxt);
-    impl<'ast> Visit<'ast> for Static<'_> {
-        fn visit_type_reference(&mut self, ty: &'ast syn::TypeReference) {
-            if let Some(lifetime @ Lifetime { ident, .. }) = &ty.lifetime {
-                if ident == "static" {
-                    self.0.error(
-                        lifetime,
-                        "decoded values borrow from the received bytes, which do not live for `'static`: use an \
-                         owned type, or give the type a lifetime parameter",
-                    );
-                }
-            }
-            visit::visit_type_reference(self, ty);
+/// Types that never travel, found where they are written.
+struct Types<'c>(&'c mut Ctxt);
+
+impl<'ast> Visit<'ast> for Types<'_> {
+    fn visit_type_reference(&mut self, ty: &'ast TypeReference) {
+        if let Some(lifetime) = ty.lifetime.as_ref().filter(|lifetime| lifetime.ident == "static") {
+            self.0.error(
+                lifetime,
+                "decoded values borrow from the received bytes, which do not live for `'static`: use an owned type, or \
+                 give the type a lifetime parameter",
+            );
         }
+        visit::visit_type_reference(self, ty);
     }
-    if field.is_plain() {
-        Static(cx).visit_type(&field.ty);
+
+    fn visit_type_path(&mut self, ty: &'ast TypePath) {
+        for (name, others) in [("usize", "`u32` or `u64`"), ("isize", "`i32` or `i64`")] {
+            if ty.path.is_ident(name) {
+                let message = format!("`{name}` has a different size on other machines: use {others}");
+                self.0.error(ty, message);
+            }
+        }
+        visit::visit_type_path(self, ty);
     }
 }
 

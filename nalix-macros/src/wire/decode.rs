@@ -26,12 +26,14 @@ pub(super) fn expand(container: &Container) -> TokenStream {
 
     let min_size = min_size(container);
     let body = body(container);
+    let inline = container.inline();
     quote! {
         #[automatically_derived]
         #lints
         impl #impl_generics #krate::wire::Decode<'__de> for #ident #ty_generics #where_clause {
             const MIN_SIZE: ::core::primitive::usize = #min_size;
 
+            #inline
             fn decode(
                 __r: &mut #krate::wire::Reader<'__de>,
             ) -> ::core::result::Result<Self, #krate::error::DecodeError> {
@@ -112,7 +114,15 @@ fn read_field(krate: &TokenStream, field: &Field) -> TokenStream {
                 <#ty as #krate::wire::varint::Varint>::NAME,
             )
         },
-        Form::With(module) => quote_spanned!(module.span()=> #module::decode(__r)),
+        Form::With(module) => {
+            let r = quote!(__r);
+            let read = quote_spanned!(module.span()=> #module::decode(#r));
+            // Says what is expected, for a module that reads something else.
+            quote!({
+                let __read: ::core::result::Result<#ty, #krate::error::DecodeError> = #read;
+                __read
+            })
+        }
     };
     let read = match &field.keys.max_len {
         Some((_, limit)) => quote!(#krate::wire::Reader::with_max_len(__r, #limit, |__r| #read)),

@@ -71,7 +71,10 @@ fn entry(krate: &TokenStream, field: &Field) -> TokenStream {
         Form::Varint => {
             quote!(#krate::schema::Type::varint(<#ty as #krate::wire::varint::Varint>::NAME))
         }
-        Form::With(module) => quote_spanned!(module.span()=> #module::describe(__schema)),
+        Form::With(module) => {
+            let schema = quote!(__schema);
+            quote_spanned!(module.span()=> #module::describe(#schema))
+        }
     };
     let mut out = quote!(#krate::schema::Field::new(#name, #ty));
     if let Some((_, version)) = &field.keys.since {
@@ -84,5 +87,5 @@ fn entry(krate: &TokenStream, field: &Field) -> TokenStream {
 }
 
 fn list(krate: &TokenStream, items: impl Iterator<Item = TokenStream>) -> TokenStream {
-    quote!(#krate::__private::std::vec::Vec::from([#(#items),*]))
+    quote!(#krate::__private::std::vec![#(#items),*])
 }

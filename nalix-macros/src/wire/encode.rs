@@ -8,6 +8,7 @@ use super::{
     bounds,
     model::{Container, Field, Form, Shape, Variant},
 };
+use crate::span;
 
 pub(super) fn expand(container: &Container) -> TokenStream {
     let Container { ident, krate, lints, .. } = container;
@@ -20,16 +21,19 @@ pub(super) fn expand(container: &Container) -> TokenStream {
     let fixed_size = fixed_size(container);
     let size_hint = size_hint(container);
     let body = body(container);
+    let inline = container.inline();
     quote! {
         #[automatically_derived]
         #lints
         impl #impl_generics #krate::wire::Encode for #ident #ty_generics #where_clause {
             const FIXED_SIZE: ::core::option::Option<::core::primitive::usize> = #fixed_size;
 
+            #inline
             fn encode(&self, __w: &mut #krate::wire::Writer<'_>) {
                 #body
             }
 
+            #inline
             fn size_hint(&self) -> ::core::primitive::usize {
                 #size_hint
             }
@@ -128,7 +132,10 @@ fn write_field(krate: &TokenStream, field: &Field, value: &TokenStream, place: &
         Form::Varint => quote! {
             #krate::wire::Writer::put_varint(__w, <#ty as #krate::wire::varint::Varint>::to_wire(#place))
         },
-        Form::With(module) => quote_spanned!(module.span()=> #module::encode(#value, __w)),
+        Form::With(module) => {
+            let (value, w) = (span::at(span::place(module.span()), value.clone()), quote!(__w));
+            quote_spanned!(module.span()=> #module::encode(#value, #w))
+        }
     };
     let check = field.keys.max_len.as_ref().map(|(_, limit)| {
         let path = &field.path;

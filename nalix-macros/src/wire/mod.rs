@@ -13,7 +13,7 @@ use quote::quote;
 use syn::DeriveInput;
 
 pub(crate) use self::model::{Container, Settings};
-use crate::{attr, ctxt::Ctxt};
+use crate::{attr, ctxt::Ctxt, path};
 
 pub(crate) fn derive(input: TokenStream) -> TokenStream {
     let mut cx = Ctxt::default();
@@ -26,7 +26,8 @@ pub(crate) fn derive(input: TokenStream) -> TokenStream {
         return cx.into_tokens();
     }
     let settings = Settings::of_value(&mut cx, &input.attrs);
-    let container = Container::new(&mut cx, input, settings);
+    let Some(krate) = path::find(&mut cx, settings.krate.as_ref()) else { return cx.into_tokens() };
+    let container = Container::new(&mut cx, krate, input, settings);
     check::check(&mut cx, &container);
     let impls = impls(&cx, &container);
     let failure = container.generics.params.is_empty().then(|| failure(&container));

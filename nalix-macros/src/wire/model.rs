@@ -1,6 +1,7 @@
 //! A type as the derive sees it.
 
 use proc_macro2::{Ident, TokenStream};
+use quote::quote;
 use syn::{
     Attribute, Data, DeriveInput, Expr, ExprLit, Fields, Generics, Index, Lit, LitStr, Member, Path, Type,
     ext::IdentExt,
@@ -9,7 +10,6 @@ use syn::{
 use crate::{
     attr::{self, Args, Kind, Known},
     ctxt::Ctxt,
-    path,
 };
 
 /// A struct or enum.
@@ -104,7 +104,7 @@ impl Field {
 }
 
 impl Container {
-    pub(crate) fn new(cx: &mut Ctxt, input: DeriveInput, settings: Settings) -> Self {
+    pub(crate) fn new(cx: &mut Ctxt, krate: TokenStream, input: DeriveInput, settings: Settings) -> Self {
         let lints = attr::lints(&input.attrs, inner_attrs(&input.data));
         let name = match &settings.rename {
             Some(rename) => rename.value(),
@@ -124,7 +124,7 @@ impl Container {
             }
         };
         Container {
-            krate: path::find(cx, settings.krate.as_ref()),
+            krate,
             name,
             lints,
             extensible: settings.extensible,
@@ -135,6 +135,12 @@ impl Container {
             ident: input.ident,
             generics: input.generics,
         }
+    }
+
+    /// `#[inline]` for types so small that a call would cost more than their code: without it, no other crate can
+    /// inline them, and a `Vec` of small structs makes a call for each field of each item.
+    pub(crate) fn inline(&self) -> Option<TokenStream> {
+        (self.all_fields().len() <= INLINE_FIELDS).then(|| quote!(#[inline]))
     }
 
     /// All fields, of all variants.
@@ -268,6 +274,9 @@ fn inner_attrs(data: &Data) -> Vec<&Attribute> {
         Data::Union(_) => Vec::new(),
     }
 }
+
+/// The most fields of a type whose code is offered for inlining.
+const INLINE_FIELDS: usize = 8;
 
 const VALUE: Known = Known {
     place: "a type",

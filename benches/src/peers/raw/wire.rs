@@ -152,13 +152,33 @@ fn take_array<'a, const N: usize>(body: &mut &'a [u8]) -> Option<&'a [u8; N]> {
 }
 
 const RECORD_HEADER: usize = 4;
-const PLAIN: u8 = 2;
-const REQUEST: u8 = 1;
-const REPLY: u8 = 2;
+// The numbers that nalix has, see the test below.
+const PLAIN: u8 = 3;
+const REQUEST: u8 = 2;
+const REPLY: u8 = 3;
 
 #[cfg(test)]
 mod tests {
+    use nalix_core::{
+        CallId, Opcode,
+        frame::{FrameKind, Head, Metadata},
+        session::Outbound,
+    };
+
     use super::*;
+
+    #[test]
+    fn the_framing_is_that_of_nalix() {
+        let (mut outbox, mut nalix) = (Outbox::new(), Outbound::new(1 << 20));
+        let mut append = |head, payload: &[u8]| {
+            nalix.append(head, Metadata::default(), payload.len(), |w| w.put(payload)).unwrap();
+        };
+        outbox.request(300, SUM, &[7; 8]);
+        append(Head::request(CallId::new(300), Opcode::new(SUM)), &[7; 8]);
+        outbox.reply(5, &[9; 1024]);
+        append(Head::of_call(FrameKind::Reply, CallId::new(5)), &[9; 1024]);
+        assert_eq!(outbox.finish().unwrap(), nalix.take(Vec::new()));
+    }
 
     #[test]
     fn what_goes_out_comes_in() {

@@ -1,0 +1,106 @@
+//! Taking received bytes apart: any cut into reads gives the same frames, an error comes once, memory stays in proportion.
+
+use bytes::Bytes;
+use nalix_core::{
+    error::ProtocolError,
+    record::{HEADER, RecordKind, build},
+    session::{Frame, Inbound, Outbound, max_record},
+};
+
+/// The first two bytes choose a message limit and how the others are cut.
+pub fn frames(input: &[u8]) {
+    let [limit, cut, stream @ ..] = input else { return };
+    let max_message = [0, 1, 100, 5_000, 1 << 20][usize::from(limit % 5)];
+    let whole = take_apart(max_message, [stream]);
+    let step = usize::from(*cut).max(1);
+    let cut = take_apart(max_message, stream.chunks(step));
+    assert_eq!(whole, cut);
+    let bytes = take_apart(max_message, stream.chunks(1));
+    assert_eq!(whole, bytes);
+    for frame in &whole.0 {
+        again(max_message, frame);
+    }
+    records(stream, step);
+}
+
+type Taken = (Vec<Frame>, Option<ProtocolError>);
+
+fn take_apart<'a>(max_message: usize, reads: impl IntoIterator<Item = &'a [u8]>) -> Taken {
+    let mut inbound = Inbound::new(0);
+    inbound.establish(max_message);
+    let mut frames = Vec::new();
+    let mut received = 0;
+    for read in reads {
+        inbound.buffer().extend_from_slice(read);
+        inbound.received(read.len());
+        received += read.len();
+        loop {
+            match inbound.next_frame() {
+                Ok(Some(frame)) => frames.push(frame),
+                Ok(None) => break,
+                Err(error) => {
+                    inbound.buffer().extend_from_slice(read);
+                    assert_eq!(inbound.next_frame(), Ok(None), "an error is reported once");
+                    assert_eq!(inbound.end(), Ok(()));
+                    return (frames, Some(error));
+                }
+            }
+        }
+        assert!(
+            inbound.buffer().capacity() <= 256 * 1024 + 4 * received.min(max_record(max_message) + HEADER)
+        );
+    }
+    let end = inbound.end().err();
+    (frames, end)
+}
+
+/// A frame that has been read can be written, and read again.
+fn again(max_message: usize, frame: &Frame) {
+    use nalix_core::frame::{FrameKind, Head};
+    let mut head = Head::plain(frame.kind);
+    (head.id, head.opcode) = (frame.id, frame.opcode);
+    let mut out = Outbound::new(max_message.max(frame.payload.len()));
+    let write = |w: &mut nalix_core::wire::Writer<'_>| w.put(&frame.payload);
+    out.append(head, frame.metadata, frame.payload.len() / 2, write).unwrap();
+    let bytes = out.take(Vec::new());
+    let (frames, error) = take_apart(max_message, [&bytes[..]]);
+    // A control frame may come out of an Abort record, which may be longer than any frame.
+    if frame.kind != FrameKind::Control {
+        assert_eq!((&frames[..], error), (std::slice::from_ref(frame), None));
+    }
+}
+
+/// The same for the records of a handshake.
+fn records(stream: &[u8], step: usize) {
+    let read = |reads: &mut dyn Iterator<Item = &[u8]>| {
+        let mut inbound = Inbound::new(1_000);
+        let mut records = Vec::new();
+        for read in reads {
+            inbound.buffer().extend_from_slice(read);
+            loop {
+                match inbound.next_record() {
+                    Ok(Some(record)) => records.push(record),
+                    Ok(None) => break,
+                    Err(error) => return (records, Some(error)),
+                }
+            }
+        }
+        (records, inbound.end().err())
+    };
+    let whole = read(&mut [stream].into_iter());
+    assert_eq!(whole, read(&mut stream.chunks(step)));
+    let mut rebuilt = Vec::new();
+    for record in &whole.0 {
+        let body: &Bytes = &record.body;
+        rebuilt.extend_from_slice(&build(record.kind, body));
+        assert!(matches!(
+            record.kind,
+            RecordKind::Hello
+                | RecordKind::HelloReply
+                | RecordKind::Plain
+                | RecordKind::Sealed
+                | RecordKind::Abort
+        ));
+    }
+    assert!(stream.starts_with(&rebuilt));
+}

@@ -1,0 +1,11 @@
+//! Fuzz targets: functions that take any bytes and panic if something is wrong.
+//!
+//! `tests/targets.rs` hands them to an engine. Panics are the point of these functions, so they assert freely.
+
+mod connection;
+mod frames;
+mod handshake;
+mod types;
+mod values;
+
+pub use self::{connection::connection, frames::frames, handshake::handshake, values::values};

@@ -1,0 +1,81 @@
+//! Values of every kind that the derive makes.
+
+use std::collections::{BTreeMap, HashMap};
+
+use nalix_core::{Wire, packet};
+
+#[derive(Debug, Clone, Copy, PartialEq, Wire)]
+pub(crate) struct Point(i32, #[wire(varint)] i64);
+
+#[derive(Debug, PartialEq, Wire)]
+pub(crate) enum Shape {
+    Nothing,
+    Circle { centre: Point, radius: u16 },
+    Polygon(#[wire(max_len = 8)] Vec<Point>),
+    Group(Vec<Shape>),
+    Named(String, Box<Shape>),
+}
+
+#[derive(Debug, PartialEq, Wire)]
+#[wire(extensible)]
+pub(crate) struct Grown {
+    name: String,
+    #[wire(since = 2)]
+    tags: Vec<String>,
+    #[wire(since = 3, default = seven)]
+    level: u8,
+    #[wire(skip)]
+    cache: Option<u8>,
+}
+
+fn seven() -> u8 {
+    7
+}
+
+#[derive(Debug, PartialEq, Wire)]
+#[wire(extensible)]
+pub(crate) enum Choice {
+    No,
+    Yes(Grown),
+}
+
+#[derive(Debug, PartialEq, Wire)]
+#[wire(max_depth = 12)]
+pub(crate) struct Tree {
+    value: u8,
+    children: Vec<Tree>,
+}
+
+#[derive(Debug, PartialEq, Wire)]
+pub(crate) struct Many<T, const N: usize> {
+    grid: [T; N],
+    by_name: BTreeMap<String, Option<T>>,
+    by_number: HashMap<u16, T>,
+}
+
+/// A packet that borrows.
+#[packet(opcode = 0x1001, reply = String)]
+#[derive(Debug, PartialEq)]
+pub(crate) struct Borrowed<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) data: &'a [u8],
+    #[wire(max_len = 4)]
+    pub(crate) few: Vec<&'a str>,
+}
+
+/// A packet without a byte too many.
+#[packet(opcode = 0x1002, exact)]
+#[derive(Debug, PartialEq)]
+pub(crate) struct Exact {
+    shape: Shape,
+    choice: Option<Choice>,
+}
+
+/// A packet that has grown.
+#[packet(opcode = 0x1003, reply = Choice, error = Shape)]
+#[derive(Debug, PartialEq)]
+pub(crate) struct Open {
+    pub(crate) id: u8,
+    #[wire(since = 2)]
+    more: Option<u32>,
+}

@@ -1,0 +1,24 @@
+//! The targets under bolero: as ordinary tests they run their corpora and random inputs for a second each; `.ci/fuzz` runs
+//! them for longer, with feedback from coverage.
+
+use bolero::check;
+
+#[test]
+fn values() {
+    check!().with_max_len(4_096).for_each(nalix_fuzz::values);
+}
+
+#[test]
+fn frames() {
+    check!().with_max_len(16_384).for_each(nalix_fuzz::frames);
+}
+
+#[test]
+fn handshake() {
+    check!().with_max_len(4_096).for_each(nalix_fuzz::handshake);
+}
+
+#[test]
+fn connection() {
+    check!().with_max_len(2_048).for_each(nalix_fuzz::connection);
+}

@@ -1,0 +1,27 @@
+//! Where user code is kept from taking a connection down.
+
+use std::panic::AssertUnwindSafe;
+
+use super::Reply;
+use crate::status::Status;
+
+/// User code panicked; the panic has been reported.
+#[derive(Debug)]
+pub(crate) struct Panicked;
+
+impl Panicked {
+    /// What the caller is told: nothing of the panic itself.
+    pub(crate) fn reply(&self) -> Reply {
+        Reply::from_status(Status::internal("the handler failed"))
+    }
+}
+
+/// Runs user code and turns a panic into a value.
+pub(crate) fn caught<T>(f: impl FnOnce() -> T) -> Result<T, Panicked> {
+    std::panic::catch_unwind(AssertUnwindSafe(f)).map_err(|payload| {
+        // Dropping the payload may panic as well; leaking it is the lesser evil.
+        std::mem::forget(payload);
+        tracing::error!("a handler panicked");
+        Panicked
+    })
+}

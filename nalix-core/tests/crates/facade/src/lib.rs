@@ -1,0 +1,3 @@
+//! Re-exports all of `nalix-core`.
+
+pub use nalix_core as realtime;

@@ -1,0 +1,303 @@
+//! Contracts, handshakes, records and frames against the bytes in `golden/frames.txt`, both ways, and what must be refused.
+//!
+//! The file is what a second implementation is checked with. It never changes: a layout that differs is another version of
+//! the protocol.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{cell::Cell, time::Duration};
+
+use bytes::Bytes;
+use nalix_core::{
+    Advice, CallId, CloseCode, CloseReason, Code, Opcode, Side, Status, Wire,
+    frame::{self, Control, FrameKind, Head, Metadata, encode_application, encode_status},
+    handshake::{self, Contracts, Hello, HelloReply, Params},
+    packet,
+    record::{self, RecordKind},
+    registry::Registry,
+    session::{Frame, Inbound, Outbound},
+    wire::{Encode, to_vec},
+};
+
+#[packet(opcode = 0x1001, reply = Pong)]
+struct Ping {
+    #[wire(max_len = 256)]
+    message: String,
+}
+
+#[derive(Debug, Wire)]
+struct Pong {
+    message: String,
+}
+
+#[packet(opcode = 0x3001)]
+struct Moved {
+    x: f32,
+    y: f32,
+}
+
+#[test]
+fn contracts_have_their_golden_bytes() {
+    let golden = Golden::read(&["contract", "fingerprint"]);
+    let registry = Registry::global().unwrap();
+    for name in ["Ping", "Moved"] {
+        let packet = registry.by_name(name).unwrap();
+        assert_eq!(to_vec(packet.contract()).unwrap(), golden.take("contract", name));
+        assert_eq!(to_vec(&packet.fingerprint()).unwrap(), golden.take("fingerprint", name));
+    }
+    golden.finish();
+}
+
+#[test]
+fn handshakes_have_their_golden_bytes() {
+    let golden = Golden::read(&["hello", "hello reply", "abort"]);
+    let both = params(Contracts::of(Registry::global().unwrap()));
+    let none = params(Contracts::default());
+
+    let bytes = golden.take("hello", "both packets");
+    assert_eq!(record::build(RecordKind::Hello, &Hello::new(&both).body()), bytes);
+    let hello = Hello::parse(&body_of(RecordKind::Hello, &bytes)).unwrap();
+    assert_eq!(hello, Hello::new(&both));
+    let (reply, _) = handshake::accept(&hello, &both).unwrap();
+    let bytes = golden.take("hello reply", "nothing differs");
+    assert_eq!(record::build(RecordKind::HelloReply, &reply.body()), bytes);
+    assert_eq!(HelloReply::parse(&body_of(RecordKind::HelloReply, &bytes)).unwrap(), reply);
+
+    let bytes = golden.take("hello", "no packets");
+    assert_eq!(record::build(RecordKind::Hello, &Hello::new(&none).body()), bytes);
+
+    let mut other = hello.clone();
+    other.fingerprints[0].1 += 1;
+    let (reply, terms) = handshake::accept(&other, &both).unwrap();
+    let bytes = golden.take("hello reply", "Ping differs");
+    assert_eq!(record::build(RecordKind::HelloReply, &reply.body()), bytes);
+    assert_eq!(HelloReply::parse(&body_of(RecordKind::HelloReply, &bytes)).unwrap(), reply);
+    assert_eq!((terms.version, terms.max_message, terms.calls_out), (1, 1 << 20, 1024));
+
+    let bytes = golden.take("hello", "versions 0 to 9, 2 bytes of a later one");
+    let hello = Hello::parse(&body_of(RecordKind::Hello, &bytes)).unwrap();
+    assert_eq!((hello.min_version, hello.max_version), (0, 9));
+    assert!(handshake::accept(&hello, &none).is_ok());
+
+    let bytes = golden.take("abort", "too many, try again after 1 s");
+    let reason = CloseReason::new(CloseCode::LimitExceeded, "too many")
+        .with_advice(Advice::Retry { after: Some(Duration::from_secs(1)) });
+    assert_eq!(record::build(RecordKind::Abort, &handshake::abort_body(&reason)), bytes);
+    assert_eq!(handshake::read_abort(&body_of(RecordKind::Abort, &bytes)), reason.by(Side::Peer));
+    golden.finish();
+}
+
+#[test]
+fn frames_have_their_golden_bytes() {
+    let golden = Golden::read(&["frame"]);
+    let hi = &b"\x03hi!"[..];
+    let (five, big) = (CallId::new(5), CallId::new(300));
+    let of = Head::of_call;
+    golden.frame("notify 0x3001", Head::notify(Opcode::new(0x3001)), hi);
+    golden.frame("request 5 of 0x1001", Head::request(five, Opcode::new(0x1001)), hi);
+    golden.frame("request 300 of 0xffff, empty", Head::request(big, Opcode::new(0xffff)), b"");
+    golden.frame("reply 5", of(FrameKind::Reply, five), hi);
+    golden.frame("reply 0, empty", of(FrameKind::Reply, CallId::new(0)), b"");
+    let last = of(FrameKind::Reply, CallId::new(u32::MAX));
+    golden.frame("reply 4294967295, 200 bytes of 0x2a", last, &[0x2a; 200]);
+    golden.frame("cancel 300", of(FrameKind::Cancel, big), b"");
+    golden.frame("ping 1, 2, 3, 4", Head::plain(FrameKind::Ping), &[1, 2, 3, 4]);
+    golden.frame("pong 1, 2, 3, 4", Head::plain(FrameKind::Pong), &[1, 2, 3, 4]);
+    golden.frame("unknown kind 15, id 7", of(FrameKind::Unknown(15), CallId::new(7)), &[0xaa, 0xbb]);
+
+    let bytes = golden.take("frame", "request 5, 2.5 s remain");
+    let (head, metadata) =
+        (Head::request(five, Opcode::new(0x1001)), Metadata::remaining(Duration::from_millis(2_500)));
+    assert_eq!(build(head, metadata, hi), bytes);
+    let frame = parse_one(&bytes);
+    assert_eq!(
+        (frame.kind, frame.id, frame.metadata, &frame.payload[..]),
+        (FrameKind::Request, five, metadata, hi)
+    );
+
+    errors(&golden, of(FrameKind::Error, five));
+    messages(&golden);
+    golden.finish();
+}
+
+fn errors(golden: &Golden, head: Head) {
+    let mut body = Vec::new();
+    encode_application(&mut nalix_core::wire::Writer::new(&mut body, 100), &[0x2a]);
+    golden.frame("error 5, the packet's own: 0x2a", head, &body);
+    let after = Duration::from_millis(1_500);
+    let statuses = [
+        ("NotFound: no room 7", Status::not_found("no room 7")),
+        ("ResourceExhausted, after 1.5 s", Status::resource_exhausted("", Some(after))),
+        ("Unavailable, try again", Status::unavailable("")),
+        ("code 999, connect anew", Status::new(Code::Other(999), "").with_advice(Advice::Reconnect)),
+        (
+            "Unauthenticated, authenticate",
+            Status::new(Code::Unauthenticated, "").with_advice(Advice::Authenticate),
+        ),
+        ("Malformed, give up", Status::new(Code::Malformed, "").with_advice(Advice::GiveUp)),
+    ];
+    for (words, status) in statuses {
+        let mut body = Vec::new();
+        encode_status(&mut nalix_core::wire::Writer::new(&mut body, 100), &status);
+        golden.frame(&format!("error 5, {words}"), head, &body);
+        let failure = frame::decode_failure(&Bytes::from(body)).unwrap();
+        assert_eq!(failure, nalix_core::Failure::Status(status));
+    }
+}
+
+fn messages(golden: &Golden) {
+    let restart = CloseReason::new(CloseCode::GoingAway, "restart").with_advice(Advice::Reconnect);
+    let messages = [
+        ("close: GoingAway, connect anew, restart", Control::Close(restart.by(Side::Peer))),
+        ("close: Normal", Control::Close(CloseReason::new(CloseCode::Normal, "").by(Side::Peer))),
+        ("drain within 10 s", Control::Drain { within: Duration::from_secs(10) }),
+        ("control message of unknown kind 77", Control::Unknown(77)),
+    ];
+    for (words, message) in messages {
+        let body = to_vec(&message).unwrap();
+        golden.frame(words, Head::plain(FrameKind::Control), &body);
+        assert_eq!(Control::decode(&Bytes::from(body)).unwrap(), message);
+    }
+}
+
+#[test]
+fn frames_in_other_forms_are_read() {
+    let golden = Golden::read(&["read"]);
+    let frame = parse_one(&golden.take("read", "request 5, unknown key, 2.5 s remain"));
+    assert_eq!(frame.metadata, Metadata::remaining(Duration::from_millis(2_500)));
+    assert_eq!(&frame.payload[..], b"\x03hi!");
+    let frame = parse_one(&golden.take("read", "notify 0x3001, empty metadata"));
+    assert_eq!((frame.metadata, &frame.payload[..]), (Metadata::default(), &b"\x03hi!"[..]));
+    let frame = parse_one(&golden.take("read", "close: Normal, unknown advice, more bytes"));
+    let normal = CloseReason::new(CloseCode::Normal, "").by(Side::Peer);
+    assert_eq!(Control::decode(&frame.payload).unwrap(), Control::Close(normal));
+    golden.finish();
+}
+
+#[test]
+fn records_have_their_golden_bytes() {
+    let golden = Golden::read(&["record"]);
+    let bytes = golden.take("record", "request 5 and cancel 5");
+    let mut out = Outbound::new(LIMIT);
+    let id = CallId::new(5);
+    let ping = Ping { message: "hi!".to_owned() };
+    out.append(Head::request(id, Opcode::new(0x1001)), Metadata::default(), 0, |w| ping.encode(w)).unwrap();
+    out.append(Head::of_call(FrameKind::Cancel, id), Metadata::default(), 0, |_| ()).unwrap();
+    assert_eq!(out.take(Vec::new()), bytes);
+    let kinds: Vec<_> = receive(&bytes).unwrap().iter().map(|frame| frame.kind).collect();
+    assert_eq!(kinds, [FrameKind::Request, FrameKind::Cancel]);
+    golden.finish();
+}
+
+#[test]
+fn what_is_malformed_is_refused() {
+    let golden = Golden::read(&["bad frame", "bad record", "bad hello", "bad reply"]);
+    for line in &golden.lines {
+        line.used.set(true);
+        let (words, bytes) = (line.words, line.bytes.clone());
+        match line.name {
+            "bad frame" => assert!(receive(&record::build(RecordKind::Plain, &bytes)).is_err(), "{words}"),
+            "bad record" => assert!(receive(&bytes).is_err(), "{words}"),
+            "bad hello" => assert!(Hello::parse(&bytes.into()).is_err(), "{words}"),
+            _ => assert!(HelloReply::parse(&bytes.into()).is_err(), "{words}"),
+        }
+    }
+    golden.finish();
+}
+
+fn params(contracts: Contracts) -> Params {
+    Params::new(LIMIT, 1024, contracts)
+}
+
+/// The bytes of a single frame, without its record.
+fn build(head: Head, metadata: Metadata, payload: &[u8]) -> Vec<u8> {
+    let mut out = Outbound::new(LIMIT);
+    out.append(head, metadata, payload.len(), |w| w.put(payload)).unwrap();
+    out.take(Vec::new()).split_off(record::HEADER)
+}
+
+fn parse_one(frame: &[u8]) -> Frame {
+    let mut frames = receive(&record::build(RecordKind::Plain, frame)).unwrap();
+    assert_eq!(frames.len(), 1);
+    frames.remove(0)
+}
+
+fn receive(bytes: &[u8]) -> Result<Vec<Frame>, nalix_core::error::ProtocolError> {
+    let mut inbound = Inbound::new(0);
+    inbound.establish(LIMIT);
+    inbound.buffer().extend_from_slice(bytes);
+    let mut frames = Vec::new();
+    while let Some(frame) = inbound.next_frame()? {
+        frames.push(frame);
+    }
+    inbound.end()?;
+    Ok(frames)
+}
+
+/// The body of a handshake's record, which is the whole input.
+fn body_of(kind: RecordKind, bytes: &[u8]) -> Bytes {
+    let mut inbound = Inbound::new(handshake::MAX_HELLO);
+    inbound.buffer().extend_from_slice(bytes);
+    let record = inbound.next_record().unwrap().unwrap();
+    assert_eq!(record.kind, kind);
+    inbound.end().unwrap();
+    record.body
+}
+
+/// Some lines of the file, and which of them have been used.
+struct Golden {
+    lines: Vec<Line>,
+}
+
+struct Line {
+    name: &'static str,
+    words: &'static str,
+    bytes: Vec<u8>,
+    used: Cell<bool>,
+}
+
+impl Golden {
+    fn read(names: &[&str]) -> Self {
+        let lines = GOLDEN.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(Line::read);
+        Self { lines: lines.filter(|line| names.contains(&line.name)).collect() }
+    }
+
+    fn take(&self, name: &str, words: &str) -> Vec<u8> {
+        let line = self.lines.iter().find(|line| line.name == name && line.words == words);
+        let line = line.unwrap_or_else(|| panic!("no golden line for {name}: {words}"));
+        line.used.set(true);
+        line.bytes.clone()
+    }
+
+    /// Checks a frame without metadata, both ways.
+    fn frame(&self, words: &str, head: Head, payload: &[u8]) {
+        let bytes = self.take("frame", words);
+        assert_eq!(build(head, Metadata::default(), payload), bytes, "{words}");
+        let frame = parse_one(&bytes);
+        assert_eq!((frame.kind, frame.id, frame.opcode), (head.kind, head.id, head.opcode), "{words}");
+        assert_eq!((frame.metadata, &frame.payload[..]), (Metadata::default(), payload), "{words}");
+    }
+
+    fn finish(self) {
+        assert!(!self.lines.is_empty());
+        for line in self.lines {
+            assert!(line.used.get(), "nothing checks the golden line for {}: {}", line.name, line.words);
+        }
+    }
+}
+
+impl Line {
+    fn read(line: &'static str) -> Self {
+        let [name, words, hex] = line.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
+            panic!("not `name | meaning | hex`: {line}");
+        };
+        let bytes = hex.split_whitespace().flat_map(|item| {
+            let (byte, times) = item.split_once('*').unwrap_or((item, "1"));
+            vec![u8::from_str_radix(byte, 16).unwrap(); times.parse().unwrap()]
+        });
+        Self { name, words, bytes: bytes.collect(), used: Cell::new(false) }
+    }
+}
+
+const GOLDEN: &str = include_str!("golden/frames.txt");
+const LIMIT: usize = 1 << 20;

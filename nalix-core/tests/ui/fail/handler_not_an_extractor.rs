@@ -1,0 +1,22 @@
+use nalix_core::{packet, packet_controller};
+
+#[packet(opcode = 0x1001, reply = u8)]
+struct Ping;
+
+#[packet(opcode = 0x1002)]
+struct Moved;
+
+struct Game;
+
+#[packet_controller]
+impl Game {
+    #[packet]
+    fn ping(&self, _: String, _: Ping) -> u8 {
+        1
+    }
+
+    #[packet]
+    async fn moved(&self, _: &str, _: Moved) {}
+}
+
+fn main() {}

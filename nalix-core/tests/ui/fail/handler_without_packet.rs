@@ -1,0 +1,23 @@
+use nalix_core::{Context, packet, packet_controller};
+
+#[packet(opcode = 0x1001, reply = u8)]
+struct Ping;
+
+#[packet(opcode = 0x1002)]
+struct Moved;
+
+struct Game;
+
+#[packet_controller]
+impl Game {
+    #[packet]
+    fn nothing(&self) {}
+
+    #[packet]
+    fn context(&self, _: &Context) {}
+
+    #[packet]
+    fn owned_context(&self, _: Context) {}
+}
+
+fn main() {}

@@ -1,0 +1,24 @@
+use nalix_core::{packet, packet_controller};
+
+#[packet(opcode = 0x1001, reply = u8)]
+struct Ping;
+
+#[packet(opcode = 0x1002)]
+struct Moved;
+
+struct Game;
+
+#[packet_controller]
+impl Game {
+    #[packet]
+    fn ping(&self, _: Ping) -> String {
+        String::new()
+    }
+
+    #[packet]
+    async fn moved(&self, _: Moved) -> u8 {
+        1
+    }
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use nalix_core::packet;
+
+struct Game;
+
+impl Game {
+    #[packet]
+    fn ping(&self) {}
+}
+
+fn main() {}

@@ -1,0 +1,9 @@
+use nalix_core::Wire;
+
+#[derive(Wire)]
+struct Named {
+    #[wire(max_len = "4")]
+    name: String,
+}
+
+fn main() {}

@@ -1,0 +1,450 @@
+//! Peers that send what they must not. Each case is followed by something valid, to see what has become of the
+//! connection: a bad packet fails alone, a bad frame or record ends the connection with one goodbye.
+
+mod support;
+
+use std::collections::{BTreeMap, HashMap};
+
+use nalix_core::{
+    CallId, CloseCode, Code, Opcode, RequestError, Wire,
+    frame::{FrameKind, Head},
+    record::{self, RecordKind},
+    wire::to_vec,
+};
+use nalix_server::{Options, packet, packet_controller};
+
+use support::{Both, Live, RawPeer, cancel, frame, record, request, soon};
+
+#[packet(opcode = 0x1001, reply = u32)]
+struct Double(u32);
+
+#[packet(opcode = 0x1002, reply = ())]
+struct Never;
+
+#[derive(Debug, PartialEq, Wire)]
+enum Colour {
+    Red,
+    Green { shade: u8 },
+    Blue(u16),
+}
+
+#[packet(opcode = 0x1010, reply = ())]
+struct Paint(Colour);
+#[packet(opcode = 0x1011, reply = ())]
+struct Flag(bool);
+#[packet(opcode = 0x1012, reply = ())]
+struct Maybe(Option<u32>);
+#[packet(opcode = 0x1013, reply = ())]
+struct Text(String);
+#[packet(opcode = 0x1014, reply = ())]
+struct Numbers(Vec<u64>);
+#[packet(opcode = 0x1015, reply = ())]
+struct Names(HashMap<String, Vec<String>>);
+#[packet(opcode = 0x1016, reply = ())]
+struct Deep(Tree);
+#[packet(opcode = 0x1017, reply = (), exact)]
+struct Exact(u32);
+#[packet(opcode = 0x1018, reply = ())]
+struct Grows(u32);
+#[packet(opcode = 0x1019)]
+struct Whisper(String);
+
+#[derive(Debug, Wire)]
+enum Tree {
+    Leaf,
+    Boxed(Box<Tree>),
+    Maybe(Option<Box<Tree>>),
+    Many(Vec<Tree>),
+    Named(BTreeMap<u8, Tree>),
+}
+
+#[derive(Default, Clone)]
+struct Strict {
+    run: Live,
+    live: Live,
+}
+
+#[packet_controller]
+impl Strict {
+    #[packet]
+    fn double(&self, Double(n): Double) -> u32 {
+        n * 2
+    }
+    #[packet(concurrent)]
+    async fn never(&self, _: Never) {
+        let _guard = self.live.enter();
+        std::future::pending().await
+    }
+    #[packet]
+    fn paint(&self, _: Paint) {
+        drop(self.run.enter());
+    }
+    #[packet]
+    fn flag(&self, _: Flag) {
+        drop(self.run.enter());
+    }
+    #[packet]
+    async fn maybe(&self, _: Maybe) {
+        drop(self.run.enter());
+    }
+    #[packet]
+    fn text(&self, _: Text) {
+        drop(self.run.enter());
+    }
+    #[packet(concurrent)]
+    fn numbers(&self, _: Numbers) {
+        drop(self.run.enter());
+    }
+    #[packet(lane = "names")]
+    async fn names(&self, _: Names) {
+        drop(self.run.enter());
+    }
+    #[packet(spawn)]
+    async fn deep(&self, _: Deep) {
+        drop(self.run.enter());
+    }
+    #[packet]
+    fn exact(&self, _: Exact) {
+        drop(self.run.enter());
+    }
+    #[packet]
+    fn grows(&self, _: Grows) {
+        drop(self.run.enter());
+    }
+    #[packet]
+    fn whisper(&self, _: Whisper) {
+        drop(self.run.enter());
+    }
+}
+
+fn double(id: u32) -> Vec<u8> {
+    request(id, 0x1001, &to_vec(&Double(4)).unwrap())
+}
+
+fn varint(n: u64) -> Vec<u8> {
+    let mut buf = [0; 10];
+    let len = nalix_core::wire::varint::put(n, &mut buf);
+    buf[..len].to_vec()
+}
+
+/// Payloads that are not what their opcode says, of every kind of fault.
+fn bad_payloads() -> Vec<(&'static str, u16, Vec<u8>)> {
+    let mut bad = vec![
+        ("nothing", 0x1001, vec![]),
+        ("a variant of tomorrow", 0x1010, vec![3]),
+        ("the last variant there can be", 0x1010, varint(u64::from(u32::MAX))),
+        ("a variant without its fields", 0x1010, vec![1]),
+        ("a bool of 2", 0x1011, vec![2]),
+        ("a bool of 255", 0x1011, vec![255]),
+        ("an option of 7", 0x1012, vec![7, 0, 0, 0, 0]),
+        ("an option without its value", 0x1012, vec![1]),
+        ("a byte that is no text", 0x1013, vec![1, 0xff]),
+        ("a cut character", 0x1013, vec![2, 0xe2, 0x82]),
+        ("half a surrogate pair", 0x1013, vec![3, 0xed, 0xa0, 0x80]),
+        ("an over-long character", 0x1013, vec![2, 0xc0, 0x80]),
+        ("a length in too many bytes", 0x1013, vec![0x81, 0x00, b'a']),
+        ("trailing bytes of an exact packet", 0x1017, vec![1, 0, 0, 0, 9]),
+    ];
+    for count in [4, 1 << 31, (1 << 32) - 1, 0x4000_0001, 1 << 40, u64::MAX] {
+        for opcode in [0x1013, 0x1014, 0x1015] {
+            bad.push(("a length beyond the message", opcode, [varint(count), vec![0; 3]].concat()));
+        }
+    }
+    for depth in [100, 10_000, 200_000] {
+        bad.push(("boxes in boxes", 0x1016, vec![1; depth]));
+        bad.push(("options of boxes", 0x1016, [2, 1].repeat(depth)));
+        bad.push(("lists of lists", 0x1016, [3, 1].repeat(depth)));
+        bad.push(("maps of maps", 0x1016, [4, 1, 0].repeat(depth)));
+    }
+    bad
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_packet_fails_alone() {
+    let strict = Strict::default();
+    let both = Both::new(strict.clone()).await;
+    for (what, opcode, payload) in bad_payloads() {
+        // A connection each: too many bad ones in a row may well end one.
+        let mut peer = RawPeer::connect(&both.server).await;
+        peer.send(&[request(7, opcode, &payload), double(0)]).await;
+        let mut answers = [peer.frame().await.unwrap(), peer.frame().await.unwrap()];
+        // Not all of these run in order.
+        answers.sort_by_key(|frame| frame.id);
+        assert_eq!(answers[0].payload, to_vec(&8u32).unwrap(), "{what}");
+        assert_eq!((answers[1].kind, answers[1].id.get()), (FrameKind::Error, 7), "{what}");
+        match nalix_core::frame::decode_failure(&answers[1].payload).unwrap() {
+            nalix_core::Failure::Status(status) => {
+                assert_eq!(status.code, Code::Malformed, "{what}: {status}")
+            }
+            other => panic!("{what}: {other:?}"),
+        }
+        peer.ping().await;
+    }
+    assert_eq!(strict.run.entered(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_later_version_adds_is_no_fault() {
+    let strict = Strict::default();
+    let both = Both::new(strict.clone()).await;
+    let mut peer = RawPeer::connect(&both.server).await;
+    peer.send(&[request(0, 0x1018, &[1, 0, 0, 0, 1, 2, 3])]).await;
+    assert_eq!(peer.reply(0).await, &b""[..]);
+    peer.send(&[request(0, 0x1013, &[4, b'a', 0, b'\n', 0x7f])]).await;
+    assert_eq!(peer.reply(0).await, &b""[..]);
+    assert_eq!(strict.run.entered(), 2);
+}
+
+/// A one-way packet has nobody to be told, and does no harm either.
+#[tokio::test(start_paused = true)]
+async fn bad_one_way_packets_are_dropped() {
+    let strict = Strict::default();
+    let both = Both::new(strict.clone()).await;
+    let mut peer = RawPeer::connect(&both.server).await;
+    let notify = |opcode, payload: &[u8]| frame(Head::notify(Opcode::new(opcode)), payload);
+    peer.send(&[notify(0x1019, &[1, 0xff]), notify(0x4444, b"no handler"), notify(0x1019, &[1, b'a'])]).await;
+    peer.ping().await;
+    assert_eq!(strict.run.entered(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_opcodes_are_answered() {
+    let both = Both::new(Strict::default()).await;
+    let mut peer = RawPeer::connect(&both.server).await;
+    for opcode in [0, 1, 0xff, 0x100, 0x1000, 0x1fff, 0xffff] {
+        peer.send(&[request(3, opcode, b"whatever"), double(4)]).await;
+        assert_eq!(peer.status(3).await.code, Code::Unimplemented);
+        assert_eq!(peer.reply(4).await, to_vec(&8u32).unwrap());
+    }
+    peer.ping().await;
+}
+
+/// Kinds of frames that are not served here get an answer that names their id, and the ping behind them, too.
+#[tokio::test(start_paused = true)]
+async fn unknown_kinds_of_frames_are_answered() {
+    let both = Both::new(Strict::default()).await;
+    let mut peer = RawPeer::connect(&both.server).await;
+    for kind in [FrameKind::Item, FrameKind::End, FrameKind::Credit, FrameKind::Continue] {
+        unknown(&mut peer, kind).await;
+    }
+    for bits in [14, 15] {
+        unknown(&mut peer, FrameKind::Unknown(bits)).await;
+    }
+    // These have no id to answer to, and say nothing that needs an answer.
+    let hints = [
+        frame(Head::plain(FrameKind::Pong), b"unasked"),
+        frame(Head::plain(FrameKind::Ack), b"\x05"),
+        frame(Head::plain(FrameKind::Control), b"\x63of a later version"),
+    ];
+    peer.send(&hints).await;
+    peer.ping().await;
+
+    async fn unknown(peer: &mut RawPeer, kind: FrameKind) {
+        for id in [0, 5, 1_000_000, u32::MAX] {
+            peer.send(&[frame(Head::of_call(kind, CallId::new(id)), b"payload")]).await;
+            assert_eq!(peer.status(id).await.code, Code::Unimplemented, "{kind:?}");
+        }
+        peer.ping().await;
+    }
+}
+
+/// What is wrong with each, and the bytes of a record's body.
+fn bad_bodies() -> Vec<(&'static str, Vec<u8>)> {
+    let ping = Head::plain(FrameKind::Ping);
+    vec![
+        ("kind 0", vec![0, 0, 0]),
+        ("zeros", vec![0; 100]),
+        ("a reserved flag", vec![0x10 | 9, 0]),
+        ("another reserved flag", vec![0x80 | 9, 0]),
+        ("compression nobody has agreed on", vec![0x20 | 9, 0]),
+        ("metadata on a ping", vec![0x40 | 9, 1, 0]),
+        ("a tag alone", vec![9]),
+        ("a request without its opcode", vec![2, 0, 0x01]),
+        ("an id that does not end", vec![2, 0x80, 0x80, 0x80, 0x80]),
+        ("an id over 32 bits", vec![2, 0xff, 0xff, 0xff, 0xff, 0x1f, 1, 0x10, 0]),
+        ("an id in too many bytes", vec![2, 0x80, 0x00, 1, 0x10, 0]),
+        ("a payload longer than its record", vec![9, 5, 1, 2]),
+        ("a length over 32 bits", vec![9, 0xff, 0xff, 0xff, 0xff, 0x7f]),
+        ("a ping of 33 bytes", frame(ping, &[1; 33])),
+        ("a cancel with a payload", frame(Head::of_call(FrameKind::Cancel, CallId::new(0)), b"x")),
+        ("an empty control message", frame(Head::plain(FrameKind::Control), b"")),
+        ("a goodbye whose text is no text", frame(Head::plain(FrameKind::Control), b"\0\0\0\x02\xff\xff")),
+        ("a goodbye without its text", frame(Head::plain(FrameKind::Control), b"\0\0\0\x05ab")),
+        ("metadata longer than its frame", vec![0x42, 0, 1, 0x10, 1, 9]),
+        ("metadata with a bad time", vec![0x42, 0, 1, 0x10, 5, 4, 1, 2, 0x80, 0x00]),
+        ("a request without any metadata to its flag", vec![0x42, 0, 1, 0x10, 0]),
+        ("an id above the limit", double(1_024)),
+        ("the highest id", double(u32::MAX)),
+    ]
+}
+
+/// One fault, one goodbye. The valid frames in front have been handled, those behind never are.
+#[tokio::test(start_paused = true)]
+async fn a_bad_frame_ends_the_connection_once() {
+    let strict = Strict::default();
+    let both = Both::new(strict.clone()).await;
+    for (what, body) in bad_bodies() {
+        let mut peer = RawPeer::connect(&both.server).await;
+        let end = both.server_end().await;
+        let mut bytes = record(&[double(9), body]);
+        bytes.extend(record(&[request(0, 0x1013, b"\x01a"), double(1)]));
+        bytes.extend(record(&[frame(Head::plain(FrameKind::Ping), b"")]));
+        peer.write(&bytes).await;
+        assert_eq!(peer.reply(9).await, to_vec(&8u32).unwrap(), "{what}");
+        let reason = peer.goodbye().await;
+        assert_eq!(reason.code, CloseCode::ProtocolError, "{what}: {reason}");
+        drop(peer);
+        let ours = soon(end.closed()).await;
+        assert_eq!((ours.code, &ours.message), (reason.code, &reason.message), "{what}");
+        both.server_is_empty().await;
+    }
+    assert_eq!(strict.run.entered(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_record_ends_the_connection_once() {
+    let both = Both::new(Strict::default()).await;
+    let header = |kind: u8, len: u32| [&[kind], &len.to_le_bytes()[..3]].concat();
+    for (what, bytes) in [
+        ("kind 0", header(0, 4)),
+        ("kind 6", header(6, 4)),
+        ("kind 255", header(255, 4)),
+        ("an empty record", header(3, 0)),
+        ("16 MiB", header(3, 0xff_ffff)),
+        ("a byte over the limit", header(3, nalix_core::session::max_record(1 << 20) as u32 + 1)),
+        ("a sealed record", record::build(RecordKind::Sealed, &[1; 32])),
+    ] {
+        let mut peer = RawPeer::connect(&both.server).await;
+        peer.write(&[record(&[double(0)]), bytes, record(&[double(1)])].concat()).await;
+        assert_eq!(peer.reply(0).await, to_vec(&8u32).unwrap(), "{what}");
+        assert_eq!(peer.goodbye().await.code, CloseCode::ProtocolError, "{what}");
+    }
+    both.server_is_empty().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn ids_that_were_never_given_harm_nobody() {
+    let strict = Strict::default();
+    let both = Both::new(strict.clone()).await;
+    let mut peer = RawPeer::connect(&both.server).await;
+    peer.send(&[request(2, 0x1002, b"")]).await;
+    strict.live.is(1).await;
+    for id in [0, 1, 3, 1_023, 1_024, 65_535, u32::MAX - 1, u32::MAX] {
+        let of = |kind| Head::of_call(kind, CallId::new(id));
+        peer.send(&[
+            cancel(id),
+            frame(of(FrameKind::Reply), b"nobody asked"),
+            frame(of(FrameKind::Error), b"\0\x0d\0\0"),
+            frame(of(FrameKind::Error), b"\xff\xff"),
+            cancel(id),
+        ])
+        .await;
+        peer.ping().await;
+    }
+    assert_eq!(both.server_end().await.late_answers(), 8 * 3);
+    assert_eq!(strict.live.count(), 1, "the call that runs is not disturbed");
+    peer.send(&[cancel(2), cancel(2), cancel(2)]).await;
+    assert_eq!(peer.status(2).await.code, Code::Cancelled);
+    peer.ping().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_in_use_is_a_fault_and_one_that_is_free_again_is_not() {
+    let strict = Strict::default();
+    let mut options = Options::default();
+    options.max_calls = 3;
+    let both = Both::with(strict.clone(), options).await;
+    let mut peer = RawPeer::connect(&both.server).await;
+    for id in [0, 1, 2, 2, 1, 0] {
+        peer.send(&[double(id), double(id), request(id, 0x1002, b""), cancel(id), double(id)]).await;
+        for _ in 0..2 {
+            assert_eq!(peer.reply(id).await, to_vec(&8u32).unwrap());
+        }
+        assert_eq!(peer.status(id).await.code, Code::Cancelled);
+        assert_eq!(peer.reply(id).await, to_vec(&8u32).unwrap());
+    }
+    peer.send(&[request(1, 0x1002, b""), double(2), double(1)]).await;
+    assert_eq!(peer.reply(2).await, to_vec(&8u32).unwrap());
+    let reason = peer.goodbye().await;
+    assert_eq!(reason.code, CloseCode::ProtocolError);
+    assert!(reason.message.contains("in use"), "{reason}");
+    strict.live.is(0).await;
+}
+
+// The client's side.
+
+/// A malicious server: answers to ids that were never given, twice, and with the wrong types.
+#[tokio::test(start_paused = true)]
+async fn a_client_survives_answers_to_nothing() {
+    let (mut peer, session) = RawPeer::accept(Options::default()).await;
+    let call = tokio::spawn({
+        let session = session.clone();
+        async move { session.request(Double(4)).await }
+    });
+    let asked = peer.frame().await.unwrap();
+    assert_eq!(asked.kind, FrameKind::Request);
+    let reply = |id: u32, payload: &[u8]| frame(Head::of_call(FrameKind::Reply, CallId::new(id)), payload);
+    let others: Vec<_> = [1, 2, 1_000, u32::MAX].iter().map(|&id| reply(id, b"????")).collect();
+    peer.send(&others).await;
+    peer.ping().await;
+    assert!(!call.is_finished());
+    let id = asked.id.get();
+    peer.send(&[reply(id, &to_vec(&8u32).unwrap()), reply(id, b"again"), reply(id, b"and again")]).await;
+    assert_eq!(soon(call).await.unwrap(), Ok(8));
+    peer.ping().await;
+    assert_eq!(session.connection().late_answers(), 6);
+    assert_eq!(session.connection().calls_in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_answer_fails_its_call_alone() {
+    let (mut peer, session) = RawPeer::accept(Options::default()).await;
+    for (kind, payload) in [
+        (FrameKind::Reply, &b""[..]),
+        (FrameKind::Reply, b"abc"),
+        (FrameKind::Error, b""),
+        (FrameKind::Error, b"\x07"),
+        (FrameKind::Error, b"\0"),
+        (FrameKind::Error, b"\0\x0d\0\x02\xff\xff"),
+        (FrameKind::Error, b"\0\xff\xff\xff\x7f\0\0"),
+        // An application error where the packet declares none.
+        (FrameKind::Error, b"\x01abc"),
+    ] {
+        let call = tokio::spawn({
+            let session = session.clone();
+            async move { session.request(Double(4)).await }
+        });
+        let asked = peer.frame().await.unwrap();
+        peer.send(&[frame(Head::of_call(kind, asked.id), payload)]).await;
+        match soon(call).await.unwrap() {
+            Err(RequestError::Decode(_)) => {}
+            other => panic!("{kind:?} {payload:?}: {other:?}"),
+        }
+        peer.ping().await;
+    }
+    assert_eq!(session.connection().calls_in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_closes_once_on_bad_bytes_of_its_server() {
+    for (what, body) in bad_bodies() {
+        let (mut peer, session) = RawPeer::accept(Options::default()).await;
+        let call = tokio::spawn({
+            let session = session.clone();
+            async move { session.request(Never).await }
+        });
+        assert_eq!(peer.frame().await.unwrap().kind, FrameKind::Request);
+        let ping = frame(Head::plain(FrameKind::Ping), b"");
+        peer.write(&[record(&[body]), record(&[ping])].concat()).await;
+        // `goodbye` sees that the ping behind the fault has no answer.
+        let reason = peer.goodbye().await;
+        assert_eq!(reason.code, CloseCode::ProtocolError, "{what}: {reason}");
+        drop(peer);
+        match soon(call).await.unwrap() {
+            Err(RequestError::Disconnected { maybe_executed: true, reason: found }) => {
+                assert_eq!(found.message, reason.message, "{what}");
+            }
+            other => panic!("{what}: {other:?}"),
+        }
+    }
+}

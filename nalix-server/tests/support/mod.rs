@@ -1,0 +1,16 @@
+//! What the tests of whole connections share: ends over in-memory links, a peer made by hand, counters to wait for.
+
+// Every test binary takes what it needs.
+#![allow(dead_code, unused_imports)]
+
+mod blob;
+mod live;
+mod pair;
+mod raw;
+
+pub(crate) use self::{
+    blob::Blob,
+    live::{Guard, Live},
+    pair::{Both, server, soon},
+    raw::{RawPeer, cancel, frame, notify, packet_with, record, request},
+};
