@@ -66,7 +66,7 @@ fn handshakes_have_their_golden_bytes() {
     let bytes = golden.take("hello", "no packets");
     assert_eq!(record::build(RecordKind::Hello, &Hello::new(&none).body()), bytes);
 
-    let mut other = hello.clone();
+    let mut other = hello;
     other.fingerprints[0].1 += 1;
     let (reply, terms) = handshake::accept(&other, &both).unwrap();
     let bytes = golden.take("hello reply", "Ping differs");

@@ -98,6 +98,20 @@ fn an_abort_that_says_something_else_is_an_error() {
     }
 }
 
+#[test]
+fn bytes_behind_an_error_bring_no_more_frames() {
+    let cancel = [3, 3, 0, 0, 5, 0, 0];
+    let mut inbound = Inbound::new(0);
+    inbound.establish(100);
+    inbound.buffer().extend_from_slice(&[0xff; 4]);
+    assert!(inbound.next_frame().is_err());
+    inbound.buffer().extend_from_slice(&cancel);
+    assert_eq!(inbound.next_frame(), Ok(None));
+    assert_eq!(inbound.next_record(), Ok(None));
+    assert!(inbound.buffer().is_empty());
+    assert_eq!(inbound.end(), Ok(()));
+}
+
 /// What a frame carries is counted without its metadata, and refused at one byte more than the limit.
 #[test]
 fn metadata_does_not_count_towards_the_message_limit() {

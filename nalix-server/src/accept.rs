@@ -107,10 +107,10 @@ pub(crate) async fn serve(inner: Arc<Inner>, link: impl Link + Unpin) {
         if *inner.stage.borrow() >= Stage::Draining {
             connection.drain(inner.drain_timeout());
         }
-        let reason = tokio::select! {
-            reason = driver => reason,
-            () = inner.reached(Stage::Forced) => CloseReason::new(CloseCode::GoingAway, "cut off"),
-        };
+        if *inner.stage.borrow() == Stage::Forced {
+            connection.abort();
+        }
+        let reason = driver.await;
         if reason.is_normal() || reason.code == CloseCode::Lost {
             tracing::debug!(%reason, "disconnected");
         } else {

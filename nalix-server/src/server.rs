@@ -235,6 +235,9 @@ async fn drain(inner: &Inner) -> DrainReport {
         drop(timeout(GOODBYE_TIMEOUT, inner.hub.empty()).await);
     }
     inner.advance(Stage::Forced);
+    for connection in inner.hub.connections() {
+        connection.abort();
+    }
     // Every connection's task drops what it has when it sees this; only a runtime that is blocked can keep it from that.
     drop(timeout(FORCE_TIMEOUT, inner.hub.empty()).await);
     DrainReport { drained: before.saturating_sub(forced), forced }

@@ -86,13 +86,13 @@ impl Store {
     #[packet(concurrent)]
     async fn never(&self, _: Never) {
         let _guard = self.live.enter();
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     #[packet(spawn, lane = "own")]
     async fn never_on_its_own(&self, _: NeverOnItsOwn) {
         let _guard = self.live.enter();
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     #[packet(blocking, lane = "block")]

@@ -49,7 +49,7 @@ impl Game {
     #[packet(concurrent)]
     async fn never(&self, _: Never) {
         let _guard = self.live.enter();
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     #[packet]
@@ -92,7 +92,7 @@ async fn the_reason_of_a_close_reaches_the_peer_and_every_waiter() {
     for call in waiting {
         match soon(call).await.unwrap() {
             Err(RequestError::Disconnected { maybe_executed: true, reason: found }) => {
-                assert_eq!(found, reason)
+                assert_eq!(found, reason);
             }
             other => panic!("{other:?}"),
         }

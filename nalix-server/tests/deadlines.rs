@@ -35,13 +35,13 @@ impl Slow {
     #[packet]
     async fn never(&self, _: Never) {
         let _guard = self.live.enter();
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     #[packet(concurrent)]
     async fn never_aside(&self, _: NeverAside) {
         let _guard = self.live.enter();
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     #[packet]

@@ -73,7 +73,7 @@ impl Strict {
     #[packet(concurrent)]
     async fn never(&self, _: Never) {
         let _guard = self.live.enter();
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
     #[packet]
     fn paint(&self, _: Paint) {
@@ -174,7 +174,7 @@ async fn a_bad_packet_fails_alone() {
         assert_eq!((answers[1].kind, answers[1].id.get()), (FrameKind::Error, 7), "{what}");
         match nalix_core::frame::decode_failure(&answers[1].payload).unwrap() {
             nalix_core::Failure::Status(status) => {
-                assert_eq!(status.code, Code::Malformed, "{what}: {status}")
+                assert_eq!(status.code, Code::Malformed, "{what}: {status}");
             }
             other => panic!("{what}: {other:?}"),
         }

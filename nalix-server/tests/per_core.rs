@@ -60,7 +60,9 @@ impl Lab {
         let _inside = self.running.enter();
         let block: Option<mpsc::Receiver<()>> = self.block.lock().unwrap().take();
         // Until the test ends.
-        block.map(|block| block.recv().unwrap_or_default());
+        if let Some(block) = block {
+            block.recv().unwrap_or_default();
+        }
     }
 
     #[disconnected]

@@ -143,6 +143,9 @@ impl<L: Link> Driver<L> {
             self.timer.unwatch();
             self.inbox.set_driver(cx.waker());
         }
+        if turn.abort {
+            return Poll::Ready(CloseReason::new(CloseCode::GoingAway, "cut off"));
+        }
         self.obey(turn);
         if self.timer.fired()
             && let Some(reason) = self.on_time()
@@ -410,7 +413,7 @@ impl<L: Link> Driver<L> {
 
     /// Writes what waits. Ready when it is written, pending while the link takes no more.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
-        let mut taken = false;
+        let mut done = false;
         loop {
             while let Some(rest) = self.writing.get(self.at..).filter(|rest| !rest.is_empty()) {
                 match self.link.poll_write(cx, rest) {
@@ -422,11 +425,12 @@ impl<L: Link> Driver<L> {
                     }
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(lost(&error))),
                     Poll::Pending => {
-                        self.backlog = self.writing.len() - self.at;
                         if self.stalled.is_none() {
                             self.stalled = Some(self.now());
                         }
-                        if self.shared.blocked(self.backlog) {
+                        let rest = self.shared.blocked(self.writing.len() - self.at);
+                        self.backlog = rest.backlog;
+                        if rest.again {
                             cx.waker().wake_by_ref();
                         }
                         return Poll::Pending;
@@ -436,17 +440,19 @@ impl<L: Link> Driver<L> {
             self.at = 0;
             self.writing.clear();
             self.backlog = 0;
-            if taken {
+            if done {
                 // Whoever has appended something meanwhile has also woken this task.
                 return Poll::Ready(Ok(()));
             }
-            taken = true;
             if self.writing.capacity() > KEEP_BUFFER {
                 self.writing = Vec::new();
             }
-            if self.shared.take_output(&mut self.writing) {
+            let rest = self.shared.take_output(&mut self.writing);
+            if rest.again {
                 cx.waker().wake_by_ref();
             }
+            // Much counts as waiting until the outbox is looked at again.
+            done = rest.backlog == 0;
         }
     }
 

@@ -71,7 +71,7 @@ impl Inbox {
     }
 
     /// Sets whom to wake when a handler has been woken.
-    pub(super) fn set_driver(&mut self, driver: &Waker) {
+    pub(super) fn set_driver(&self, driver: &Waker) {
         self.running.set_driver(driver);
     }
 

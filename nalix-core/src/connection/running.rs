@@ -63,7 +63,7 @@ impl Running {
     }
 
     /// Sets whom to wake when a handler has been woken. Must be called before the first starts.
-    pub(super) fn set_driver(&mut self, driver: &Waker) {
+    pub(super) fn set_driver(&self, driver: &Waker) {
         self.woken.lock().1 = Some(driver.clone());
     }
 

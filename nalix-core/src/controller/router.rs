@@ -39,7 +39,7 @@ pub struct Router {
 }
 
 struct Table {
-    /// Index into `handlers` by opcode.
+    /// By opcode, up to the highest that is served.
     routes: Box<[Route]>,
     handlers: Vec<(HandlerSpec, Arc<dyn Handler>)>,
     hooks: Vec<Arc<dyn Hooks>>,
@@ -68,7 +68,7 @@ impl Router {
     /// Where packets with this opcode go.
     #[inline]
     pub fn route(&self, opcode: Opcode) -> Option<Route> {
-        let route = self.table.routes[usize::from(opcode.get())];
+        let route = *self.table.routes.get(usize::from(opcode.get()))?;
         (route.handler != NONE).then_some(route)
     }
 
@@ -139,7 +139,8 @@ impl Router {
         hooks: Vec<Arc<dyn Hooks>>,
         states: Arc<StateMap>,
     ) -> Result<Self, RouterError> {
-        let mut routes = vec![Route { handler: NONE, lane: NONE }; 1 << 16].into_boxed_slice();
+        let len = handlers.iter().map(|(spec, _)| usize::from(spec.opcode.get()) + 1).max().unwrap_or(0);
+        let mut routes = vec![Route { handler: NONE, lane: NONE }; len].into_boxed_slice();
         let mut lanes: Vec<Order> = Vec::new();
         for (i, (spec, _)) in handlers.iter().enumerate() {
             let slot = &mut routes[usize::from(spec.opcode.get())];

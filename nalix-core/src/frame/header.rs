@@ -203,11 +203,6 @@ pub fn parse(body: &[u8], at: usize) -> Result<Parsed, ProtocolError> {
 
 #[inline]
 fn short_varint(input: &[u8]) -> Result<(u32, &[u8]), ProtocolError> {
-    if let [b, rest @ ..] = input
-        && *b < 0x80
-    {
-        return Ok((u32::from(*b), rest));
-    }
     let (value, rest) = varint::split(input).map_err(|_| bad("bad varint"))?;
     Ok((u32::try_from(value).map_err(|_| bad("varint over 32 bits"))?, rest))
 }

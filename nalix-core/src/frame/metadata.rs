@@ -3,10 +3,7 @@
 
 use std::time::Duration;
 
-use crate::{
-    error::ProtocolError,
-    wire::{Limits, Reader, varint},
-};
+use crate::{error::ProtocolError, wire::varint};
 
 /// The most bytes a metadata block may take, without its length.
 pub const MAX_METADATA: usize = 1024;
@@ -49,27 +46,37 @@ impl Metadata {
     ///
     /// # Errors
     /// [`ProtocolError::BadFrame`] if it is malformed or too long.
+    #[inline]
     pub fn split(payload: &[u8]) -> Result<(Self, usize), ProtocolError> {
-        let mut outer = Reader::new(payload, &Limits::DEFAULT);
-        let block = outer.len().and_then(|n| outer.bytes(n)).map_err(|_| BAD)?;
+        let mut rest = payload;
+        let mut block = take(&mut rest)?;
         if block.len() > MAX_METADATA {
             return Err(ProtocolError::BadFrame { what: "metadata too long" });
         }
         let mut metadata = Metadata::default();
-        let mut r = Reader::new(block, &Limits::DEFAULT);
-        while !r.is_empty() {
-            let key = r.u8().map_err(|_| BAD)?;
-            let value = r.len().and_then(|n| r.bytes(n)).map_err(|_| BAD)?;
+        while let Some((&key, behind)) = block.split_first() {
+            block = behind;
+            let value = take(&mut block)?;
             if key == REMAINING {
-                let (micros, rest) = varint::split(value).map_err(|_| BAD)?;
-                if !rest.is_empty() || metadata.remaining.is_some() {
+                let (micros, behind) = varint::split(value).map_err(|_| BAD)?;
+                if !behind.is_empty() || metadata.remaining.is_some() {
                     return Err(BAD);
                 }
                 metadata.remaining = Some(Duration::from_micros(micros));
             }
         }
-        Ok((metadata, payload.len() - outer.remaining()))
+        Ok((metadata, payload.len() - rest.len()))
     }
+}
+
+/// Takes bytes with their length in front.
+#[inline]
+fn take<'a>(input: &mut &'a [u8]) -> Result<&'a [u8], ProtocolError> {
+    let (len, rest) = varint::split(input).map_err(|_| BAD)?;
+    let len = usize::try_from(len).map_err(|_| BAD)?;
+    let (taken, rest) = rest.split_at_checked(len).ok_or(BAD)?;
+    *input = rest;
+    Ok(taken)
 }
 
 const REMAINING: u8 = 1;

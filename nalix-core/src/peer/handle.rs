@@ -108,6 +108,12 @@ impl Connection {
         self.shared.request_drain(within);
     }
 
+    /// Ends the connection at once and without a word to the peer: nothing more is written, handlers that run are
+    /// dropped. For one that has been asked to close and takes too long.
+    pub fn abort(&self) {
+        self.shared.request_abort();
+    }
+
     /// Why the connection has ended, if it has.
     pub fn close_reason(&self) -> Option<CloseReason> {
         self.shared.close_reason()

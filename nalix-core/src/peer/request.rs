@@ -135,9 +135,13 @@ impl<P: Request> Future for RequestFuture<P> {
                     // What cannot be represented is as good as for ever.
                     this.deadline = Instant::now().checked_add(timeout);
                 }
-                this.start(packet, None, cx)
+                this.start(packet, None, this.deadline.and(this.timeout), cx)
             }
-            Stage::Queued(packet, ticket) => this.start(packet, Some(ticket), cx),
+            Stage::Queued(packet, ticket) => {
+                let remaining =
+                    this.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+                this.start(packet, Some(ticket), remaining, cx)
+            }
             Stage::Sent(key) => this.wait(key, cx),
             Stage::Turn | Stage::Done => Poll::Pending,
         }
@@ -145,15 +149,15 @@ impl<P: Request> Future for RequestFuture<P> {
 }
 
 impl<P: Request> RequestFuture<P> {
-    /// Sends the request, or queues up for it.
+    /// Sends the request, or queues up for it. `remaining` is the time until the deadline.
     fn start(
         &mut self,
         packet: P,
         ticket: Option<Ticket>,
+        remaining: Option<Duration>,
         cx: &Context<'_>,
     ) -> Poll<<Self as Future>::Output> {
         let shared = &*self.connection.shared;
-        let remaining = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if remaining.is_some_and(|left| left.is_zero()) {
             leave_queue(shared, ticket);
             return Poll::Ready(Err(RequestError::Timeout));

@@ -52,6 +52,9 @@ pub(super) struct State {
     commands: Commands,
     /// The earliest deadline that the driver has not been told of.
     deadline: Option<Instant>,
+    /// The earliest that it has been told of and not come back to, or is about to be told of. Most calls end long before
+    /// theirs, and each has a later one than the call before: no news to the driver.
+    known_deadline: Option<Instant>,
     /// Somebody here has closed: nothing new is taken.
     closing: Option<CloseReason>,
     /// The goodbye is in the outbox, and nothing comes behind it.
@@ -64,6 +67,7 @@ pub(super) struct State {
 struct Commands {
     close: Option<CloseReason>,
     drain: Option<Duration>,
+    abort: bool,
     serve: bool,
 }
 
@@ -72,6 +76,7 @@ struct Commands {
 pub(crate) struct Turn {
     pub(crate) close: Option<CloseReason>,
     pub(crate) drain: Option<Duration>,
+    pub(crate) abort: bool,
     pub(crate) serve: bool,
     pub(crate) deadline: Option<Instant>,
     /// Whether several calls are in flight and frames wait: more are probably on their way, and a flush is better put
@@ -81,6 +86,15 @@ pub(crate) struct Turn {
     pub(crate) backlog: usize,
     /// Whether the driver has another waker than at its last turn.
     pub(crate) moved: bool,
+}
+
+/// How things are when the driver has nothing more to do.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    /// Whether a command has come in meanwhile, and another turn is due.
+    pub(crate) again: bool,
+    /// Bytes that wait to be written.
+    pub(crate) backlog: usize,
 }
 
 impl Shared {
@@ -95,6 +109,7 @@ impl Shared {
             awake: true,
             commands: Commands::default(),
             deadline: None,
+            known_deadline: None,
             closing: None,
             sealed: false,
             closed: None,
@@ -107,6 +122,7 @@ impl Shared {
         }
     }
 
+    #[inline]
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         // A panic under the lock can only come from a user's `Encode`, and `Outbound` takes the half-written frame back.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -146,6 +162,13 @@ impl Shared {
         });
     }
 
+    /// Asks the driver to end at once.
+    pub(crate) fn request_abort(&self) {
+        self.with(|state| {
+            state.commands.abort = true;
+        });
+    }
+
     /// Tells the driver that its router has been replaced.
     pub(crate) fn router_changed(&self) {
         self.with(|state| {
@@ -171,6 +194,7 @@ impl Shared {
         Turn {
             close: commands.close,
             drain: commands.drain,
+            abort: commands.abort,
             serve: commands.serve,
             deadline: state.deadline.take(),
             busy: state.calls.in_flight() > 1 && !state.out.is_empty(),
@@ -180,20 +204,20 @@ impl Shared {
     }
 
     /// Swaps what is to be written for `writing`, which is empty. Whoever appends something from now on wakes the driver.
-    /// Returns whether a command has come in meanwhile, and another turn is due.
     ///
-    /// What is taken counts as sent until [`Shared::blocked`] says otherwise.
-    pub(crate) fn take_output(&self, writing: &mut Vec<u8>) -> bool {
+    /// Little counts as sent already, so that it need not be reported; much still counts as waiting.
+    pub(crate) fn take_output(&self, writing: &mut Vec<u8>) -> Rest {
         let mut state = self.lock();
         state.unsent = 0;
         if !state.out.is_empty() {
             *writing = state.out.take(std::mem::take(writing));
+            state.unsent = if writing.len() > state.outbox / 16 { writing.len() } else { 0 };
         }
         rest(state)
     }
 
-    /// The link takes no more now, and `unsent` bytes of what was taken are left. Returns as [`Shared::take_output`].
-    pub(crate) fn blocked(&self, unsent: usize) -> bool {
+    /// The link takes no more now, and `unsent` bytes of what was taken are left.
+    pub(crate) fn blocked(&self, unsent: usize) -> Rest {
         let mut state = self.lock();
         state.unsent = unsent;
         rest(state)
@@ -255,10 +279,11 @@ impl Shared {
         let mut state = self.lock();
         let waiting = state.waiters.expire(now, wakers);
         let calls = state.calls.expire(now, wakers);
-        match (waiting, calls) {
+        state.known_deadline = match (waiting, calls) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
-        }
+        };
+        state.known_deadline
     }
 
     /// Ends everything: every waiter gets the same reason. `written` bytes have been handed to the link in all.
@@ -277,16 +302,17 @@ impl Shared {
     }
 }
 
-/// Lets the driver sleep unless a command has come in, which it returns, and wakes the first who waits for room.
-fn rest(mut state: MutexGuard<'_, State>) -> bool {
+/// Lets the driver sleep unless a command has come in, and wakes the first who waits for room.
+fn rest(mut state: MutexGuard<'_, State>) -> Rest {
     let again = state.has_commands();
     state.awake = again;
+    let backlog = state.backlog();
     let waiter = state.next_waiter();
     drop(state);
     if let Some(waiter) = waiter {
         waiter.wake();
     }
-    again
+    Rest { again, backlog }
 }
 
 impl State {
@@ -323,13 +349,16 @@ impl State {
     }
 
     fn has_commands(&self) -> bool {
-        let Commands { close, drain, serve } = &self.commands;
-        close.is_some() || drain.is_some() || *serve || self.deadline.is_some()
+        let Commands { close, drain, abort, serve } = &self.commands;
+        close.is_some() || drain.is_some() || *abort || *serve || self.deadline.is_some()
     }
 
     /// Tells the driver of a deadline.
     pub(super) fn note_deadline(&mut self, deadline: Instant) {
-        self.deadline = Some(self.deadline.map_or(deadline, |known| known.min(deadline)));
+        if self.known_deadline.is_none_or(|known| deadline < known) {
+            self.known_deadline = Some(deadline);
+            self.deadline = Some(deadline);
+        }
     }
 
     /// The driver's waker, unless it looks anyway.

@@ -146,6 +146,11 @@ impl Inbound {
     }
 
     fn split_record(&mut self) -> Result<Option<(RecordKind, Bytes)>, ProtocolError> {
+        if self.failed {
+            // What comes behind an error has no known beginning.
+            self.buf.clear();
+            return Ok(None);
+        }
         let Some(header) = self.buf.first_chunk() else { return Ok(None) };
         let (kind, len) = record::parse(*header)?;
         if len == 0 || len > self.max_record {
@@ -174,7 +179,16 @@ impl Inbound {
         if payload.len() > limit {
             return Err(ProtocolError::MessageTooLarge { found: payload.len(), limit });
         }
-        Ok(Frame { kind, id, opcode, metadata, payload: self.body.slice(payload) })
+        let payload = if payload.end < self.body.len() {
+            self.body.slice(payload)
+        } else {
+            // The last frame takes the body itself, which saves counting one more user of it and one less.
+            let mut last = std::mem::take(&mut self.body);
+            self.at = 0;
+            last.advance(payload.start);
+            last
+        };
+        Ok(Frame { kind, id, opcode, metadata, payload })
     }
 
     /// The peer has found fault with our part of the handshake, which this side took for finished. An Abort says what a

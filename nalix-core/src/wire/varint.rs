@@ -8,6 +8,7 @@ use crate::error::{DecodeError, DecodeErrorKind};
 pub const MAX_LEN: usize = 10;
 
 /// How many bytes `value` takes.
+#[inline]
 pub const fn len(value: u64) -> usize {
     // 1 for 0..=6 significant bits, and so on by sevens.
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
@@ -17,6 +18,7 @@ pub const fn len(value: u64) -> usize {
 ///
 /// # Panics
 /// If `out` is shorter than [`len`] of the value.
+#[inline]
 pub fn put(mut value: u64, out: &mut [u8]) -> usize {
     let mut n = 0;
     while value >= 0x80 {
@@ -33,7 +35,16 @@ pub fn put(mut value: u64, out: &mut [u8]) -> usize {
 /// # Errors
 /// [`DecodeErrorKind::BadVarint`] if it is not canonical or above `u64::MAX`, [`DecodeErrorKind::Truncated`] if it is
 /// incomplete.
+#[inline]
 pub fn split(input: &[u8]) -> Result<(u64, &[u8]), DecodeError> {
+    match input {
+        // Most are short.
+        [byte, rest @ ..] if *byte < 0x80 => Ok((u64::from(*byte), rest)),
+        _ => split_long(input),
+    }
+}
+
+fn split_long(input: &[u8]) -> Result<(u64, &[u8]), DecodeError> {
     let mut value = 0u64;
     for (i, &byte) in input.iter().enumerate().take(MAX_LEN) {
         let bits = u64::from(byte & 0x7f);

@@ -61,13 +61,19 @@ impl RawPeer {
 
     /// A server made by hand, and the client that has connected to it.
     pub(crate) async fn accept(options: Options) -> (Self, Session) {
-        let (ours, theirs) = duplex(1 << 20);
+        Self::accept_over(options, 1 << 20, 65_536).await
+    }
+
+    /// The same over a link that takes so many bytes, by a server that takes so many calls.
+    pub(crate) async fn accept_over(options: Options, capacity: usize, max_calls: usize) -> (Self, Session) {
+        let (ours, theirs) = duplex(capacity);
         let client = Client::builder("").plaintext().options(options);
         let connecting = tokio::spawn(client.connect_over(StreamLink::new(theirs)));
         let mut peer = Self { stream: ours, inbound: Inbound::new(handshake::MAX_HELLO) };
         let hello = peer.record().await.expect("a hello");
         let hello = Hello::parse(&hello.body).expect("a good hello");
-        let (reply, _) = handshake::accept(&hello, &params()).expect("acceptable");
+        let params = Params::new(nalix_core::session::MAX_MESSAGE, max_calls, Contracts::default());
+        let (reply, _) = handshake::accept(&hello, &params).expect("acceptable");
         peer.write(&record::build(RecordKind::HelloReply, &reply.body())).await;
         peer.inbound.establish(nalix_core::session::MAX_MESSAGE);
         (peer, connecting.await.expect("no panic").expect("the handshake succeeds"))
