@@ -20,7 +20,7 @@ use tracing::Instrument;
 
 use crate::{
     BuildError,
-    server::{Inner, Stage},
+    inner::{Inner, Stage},
 };
 
 /// Starts to accept on every socket, on the ambient runtime.
@@ -100,7 +100,7 @@ pub(crate) async fn serve(inner: Arc<Inner>, link: impl Link + Unpin) {
             Err(error) => return log_failure(&error),
         };
         let (connection, driver) = Driver::new(established, (inner.make_serving)(), &inner.options);
-        tracing::Span::current().record("id", connection.id().get());
+        span.record("id", connection.id().get());
         tracing::debug!("connected");
         present.open(connection.clone());
         // Whoever comes in while the server begins to drain has missed the call.
@@ -119,7 +119,7 @@ pub(crate) async fn serve(inner: Arc<Inner>, link: impl Link + Unpin) {
         let context = Context::new(connection, Arc::clone(inner.router.states()), Limits::DEFAULT);
         connection::run_disconnected(&inner.router, &context, &reason).await;
     };
-    work.instrument(span).await;
+    work.instrument(span.clone()).await;
     drop(present);
 }
 

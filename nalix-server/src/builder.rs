@@ -16,8 +16,8 @@ use tower_service::Service;
 use crate::{
     BuildError, Server,
     hub::Hub,
+    inner::Inner,
     layered::{MakeServing, bare, layered},
-    server::Inner,
 };
 
 /// How many runtimes serve connections.
@@ -32,6 +32,13 @@ pub enum Cores {
     Each(NonZeroUsize),
     /// As [`Cores::Each`], as many as the machine has.
     All,
+}
+
+impl Server {
+    /// Starts to put a server together.
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder::new()
+    }
 }
 
 /// Collects what a server is made of. Made by [`Server::builder`].

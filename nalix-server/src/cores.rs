@@ -11,7 +11,8 @@ use tokio::{net::TcpListener, runtime, sync::oneshot, time::timeout};
 
 use crate::{
     BuildError, accept,
-    server::{FORCE_TIMEOUT, Inner, Stage},
+    drain::FORCE_TIMEOUT,
+    inner::{Inner, Stage},
 };
 
 /// The threads of a server.

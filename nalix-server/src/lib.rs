@@ -36,8 +36,11 @@
 mod accept;
 mod builder;
 mod cores;
+mod drain;
 mod error;
+mod handle;
 mod hub;
+mod inner;
 mod layered;
 mod server;
 
@@ -50,8 +53,10 @@ pub use nalix_core::{
 
 pub use self::{
     builder::{Cores, ServerBuilder},
+    drain::DrainReport,
     error::BuildError,
-    server::{DrainReport, Server, ServerHandle},
+    handle::ServerHandle,
+    server::Server,
 };
 
 /// The crate that macros expand to when a user depends on this one alone.

@@ -105,9 +105,11 @@ pub async fn connect<L: Link>(
     let params = Params::new(options.max_message, options.max_calls, contracts);
     let mut inbound = Inbound::new(MAX_HELLO_REPLY);
     let shake = async {
-        let hello = Hello::new(&params).body();
+        let hello = Hello::new(&params);
+        let packets = hello.fingerprints.len();
+        let hello = hello.body();
         if hello.len() > MAX_HELLO {
-            let message = format!("the fingerprints of {} packets do not fit a hello", hello.len() / 10);
+            let message = format!("the fingerprints of {packets} packets do not fit a hello");
             return Err(ConnectError::Configuration(message));
         }
         write(&mut link, &record::build(RecordKind::Hello, &hello)).await?;

@@ -32,7 +32,8 @@ impl Metadata {
         let mut entries = [0u8; 2 + varint::MAX_LEN];
         let mut n = 0;
         if let Some(remaining) = self.remaining {
-            let micros = u64::try_from(remaining.as_micros()).unwrap_or(u64::MAX);
+            // Rounded up, so that it is not over at the receiver before it is here.
+            let micros = u64::try_from(remaining.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX);
             entries[0] = REMAINING;
             entries[1] = varint::len(micros) as u8;
             n = 2 + varint::put(micros, &mut entries[2..]);

@@ -102,7 +102,7 @@ impl Subscriber for Recorder {
 
     fn event(&self, event: &Event<'_>) {
         // Libraries below have much to say.
-        if !event.metadata().target().starts_with("nalix") {
+        if ["tokio", "mio", "tower"].iter().any(|other| event.metadata().target().starts_with(other)) {
             return;
         }
         let mut text = String::new();

@@ -1,0 +1,52 @@
+//! How a server ends.
+
+use std::time::Duration;
+
+use nalix_core::{Advice, CloseCode, CloseReason};
+use tokio::time::timeout;
+
+use crate::inner::{Inner, Stage};
+
+/// How a server has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct DrainReport {
+    /// Connections that had finished when the time was up.
+    pub drained: usize,
+    /// Connections that were cut off.
+    pub forced: usize,
+}
+
+/// Tells every client, lets running calls finish, and cuts off what is left when the time is up.
+pub(crate) async fn drain(inner: &Inner) -> DrainReport {
+    let before = inner.hub.alive();
+    tracing::info!(connections = before, "server draining");
+    inner.advance(Stage::Draining);
+    for connection in inner.hub.connections() {
+        // The server ends the drain; a connection that did so first would count as one that had finished.
+        connection.drain(inner.drain_timeout().saturating_add(DRAIN_SLACK));
+    }
+    let in_time = timeout(inner.drain_timeout(), inner.hub.empty()).await.is_ok();
+    let forced = if in_time { 0 } else { inner.hub.alive() };
+    if !in_time {
+        for connection in inner.hub.connections() {
+            let reason = CloseReason::new(CloseCode::GoingAway, "the server has stopped");
+            connection.close_with(reason.with_advice(Advice::Reconnect));
+        }
+        drop(timeout(GOODBYE_TIMEOUT, inner.hub.empty()).await);
+    }
+    inner.advance(Stage::Forced);
+    for connection in inner.hub.connections() {
+        connection.abort();
+    }
+    // Every connection's task drops what it has when it sees this; only a runtime that is blocked can keep it from that.
+    drop(timeout(FORCE_TIMEOUT, inner.hub.empty()).await);
+    DrainReport { drained: before.saturating_sub(forced), forced }
+}
+
+/// How much longer connections are given than the server waits.
+const DRAIN_SLACK: Duration = Duration::from_millis(100);
+/// How long telling those that are cut off may take.
+const GOODBYE_TIMEOUT: Duration = Duration::from_millis(250);
+/// How long dropping everything may take.
+pub(crate) const FORCE_TIMEOUT: Duration = Duration::from_secs(1);

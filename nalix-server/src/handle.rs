@@ -1,0 +1,57 @@
+//! The handle to a server.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use nalix_core::{Connection, ConnectionId, link::Link};
+
+use crate::{
+    accept,
+    inner::{Inner, Stage},
+};
+
+/// A handle to a server. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct ServerHandle {
+    pub(crate) inner: Arc<Inner>,
+}
+
+impl ServerHandle {
+    /// Tells the server to drain and stop. Returns at once; a second call changes nothing.
+    pub fn shutdown(&self) {
+        self.inner.advance(Stage::Draining);
+    }
+
+    /// Every address the server listens on.
+    pub fn local_addrs(&self) -> Vec<SocketAddr> {
+        self.inner.local_addrs.get().cloned().unwrap_or_default()
+    }
+
+    /// How many connections are open; those in the handshake are not counted.
+    pub fn connection_count(&self) -> usize {
+        self.inner.hub.count()
+    }
+
+    /// How many links were turned away since there were too many.
+    pub fn refused_count(&self) -> usize {
+        self.inner.hub.refused()
+    }
+
+    /// The open connections as of now, in no order.
+    pub fn connections(&self) -> Vec<Connection> {
+        self.inner.hub.connections()
+    }
+
+    /// The open connection with this id.
+    pub fn connection(&self, id: ConnectionId) -> Option<Connection> {
+        self.inner.hub.get(id)
+    }
+
+    /// Serves a link that was made by hand, such as one end of [`link::memory::pair`](nalix_core::link::memory::pair),
+    /// on a task of the ambient runtime.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn serve_link(&self, link: impl Link + Unpin) {
+        drop(tokio::spawn(accept::serve(Arc::clone(&self.inner), link)));
+    }
+}

@@ -1,0 +1,86 @@
+//! What every task of a server shares.
+
+use std::{
+    fmt,
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use nalix_core::{connection::Options, controller::Router, handshake::Contracts};
+use tokio::sync::watch;
+
+use crate::{hub::Hub, layered::MakeServing};
+
+/// What every task of a server shares.
+pub(crate) struct Inner {
+    pub(crate) router: Router,
+    pub(crate) make_serving: MakeServing,
+    pub(crate) contracts: Contracts,
+    pub(crate) options: Options,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) stage: watch::Sender<Stage>,
+    drain_timeout: Duration,
+    pub(crate) local_addrs: OnceLock<Vec<SocketAddr>>,
+}
+
+/// How far a server is on its way to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    Running,
+    /// Nobody new is let in; those inside finish.
+    Draining,
+    /// Everything is dropped.
+    Forced,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inner")
+            .field("hub", &self.hub)
+            .field("stage", &*self.stage.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    pub(crate) fn new(
+        router: Router,
+        make_serving: MakeServing,
+        contracts: Contracts,
+        options: Options,
+        hub: Arc<Hub>,
+        drain_timeout: Duration,
+    ) -> Self {
+        Self {
+            router,
+            make_serving,
+            contracts,
+            options,
+            hub,
+            stage: watch::Sender::new(Stage::Running),
+            drain_timeout,
+            local_addrs: OnceLock::new(),
+        }
+    }
+
+    /// Waits until the server has come at least this far.
+    pub(crate) async fn reached(&self, stage: Stage) {
+        let mut watch = self.stage.subscribe();
+        // The sender lives as long as `self`.
+        drop(watch.wait_for(|&now| now >= stage).await);
+    }
+
+    pub(crate) fn advance(&self, stage: Stage) {
+        self.stage.send_if_modified(|now| {
+            let moved = *now < stage;
+            *now = (*now).max(stage);
+            moved
+        });
+    }
+
+    /// How long connections are given to finish.
+    pub(crate) fn drain_timeout(&self) -> Duration {
+        self.drain_timeout
+    }
+}
