@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{Error, alloc::Allocated, args::Serve, measure::Usage};
+use crate::{Error, alloc::Allocated, measure::Usage};
 
 /// A running server process; killed when dropped.
 #[derive(Debug)]
@@ -19,10 +19,10 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts the process and waits until it listens.
-    pub(crate) fn start(serve: &Serve) -> Result<Self, Error> {
+    /// Starts this program again with other arguments, and waits until it listens.
+    pub(crate) fn start(args: &[String]) -> Result<Self, Error> {
         let mut process = Command::new(std::env::current_exe()?)
-            .args(serve.to_args())
+            .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;

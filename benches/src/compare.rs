@@ -53,7 +53,7 @@ fn interleave(case: &Case, options: &Compare, all_well: &mut bool) -> Vec<Row> {
 /// One window against a fresh server process.
 fn once(case: &Case, peer: &'static Entry, options: &Compare) -> Result<Sample, Error> {
     let pin = |core| case.pinned.then_some(core);
-    let mut server = Child::start(&Serve { peer, flavour: case.flavour, pin: pin(0) })?;
+    let mut server = Child::start(&Serve { peer, flavour: case.flavour, pin: pin(0) }.to_args())?;
     let cores = Cores::start(case.flavour, pin(cores::count() - 1))?;
     (peer.measure)(&Load { case, cores: &cores, window: options.window }, &mut server)
 }

@@ -8,7 +8,7 @@ use std::{
     sync::mpsc,
 };
 
-use crate::{Error, args::Serve, cores::Cores, measure::Usage, peers::Ready};
+use crate::{Error, args::Serve, cores::Cores, load::Ready, measure::Usage};
 
 /// Serves until standard input ends.
 pub(crate) fn run(options: &Serve) -> Result<bool, Error> {

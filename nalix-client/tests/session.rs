@@ -1,5 +1,7 @@
 //! A session's life: how it begins, what its handles do, how it ends.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::{
     sync::{Arc, Mutex},
     time::Duration,

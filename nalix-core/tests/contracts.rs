@@ -1,6 +1,8 @@
 //! Peers that were built from different versions of their contracts: those that fit work with each other in both
 //! directions, and those that don't learn it at once, with the packet and the difference named.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::{any::TypeId, time::Duration};
 
 use nalix_core::{

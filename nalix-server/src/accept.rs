@@ -75,14 +75,12 @@ pub(crate) async fn serve(inner: Arc<Inner>, link: impl Link + Unpin) {
         id = tracing::field::Empty
     );
     if *inner.stage.borrow() >= Stage::Draining {
-        connection::refuse(link, draining(), &inner.options).instrument(span).await;
-        return;
+        return refuse(&inner, link, draining()).instrument(span).await;
     }
     let Some(mut present) = inner.hub.enter() else {
         let reason = CloseReason::new(CloseCode::LimitExceeded, "too many connections")
             .with_advice(Advice::Retry { after: Some(Duration::from_secs(1)) });
-        connection::refuse(link, reason, &inner.options).instrument(span).await;
-        return;
+        return refuse(&inner, link, reason).instrument(span).await;
     };
     let work = async {
         // Nothing has been promised to a peer whose handshake is not done.
@@ -121,6 +119,12 @@ pub(crate) async fn serve(inner: Arc<Inner>, link: impl Link + Unpin) {
     };
     work.instrument(span.clone()).await;
     drop(present);
+}
+
+async fn refuse(inner: &Inner, link: impl Link, reason: CloseReason) {
+    if let Some(_courtesy) = inner.hub.courtesy() {
+        connection::refuse(link, reason, &inner.options).await;
+    }
 }
 
 fn draining() -> CloseReason {

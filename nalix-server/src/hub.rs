@@ -9,7 +9,7 @@ use std::{
 };
 
 use nalix_core::{Connection, ConnectionId};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 /// Every connection of a server, from the moment its link is there.
 #[derive(Debug)]
@@ -19,11 +19,19 @@ pub(crate) struct Hub {
     alive: watch::Sender<usize>,
     max: usize,
     refused: AtomicUsize,
+    /// For links that are being told why they are turned away.
+    courtesies: Semaphore,
 }
 
 impl Hub {
     pub(crate) fn new(max: usize) -> Self {
-        Self { open: Mutex::default(), alive: watch::Sender::new(0), max, refused: AtomicUsize::new(0) }
+        Self {
+            open: Mutex::default(),
+            alive: watch::Sender::new(0),
+            max,
+            refused: AtomicUsize::new(0),
+            courtesies: Semaphore::new(MAX_COURTESIES),
+        }
     }
 
     /// Counts a link in, until the guard is dropped. `None` if there are too many.
@@ -38,6 +46,12 @@ impl Hub {
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
         None
+    }
+
+    /// Leave to tell a link why it is turned away. It takes time if the peer does not listen, and those who were turned
+    /// away are not to hold more links than those who were let in.
+    pub(crate) fn courtesy(&self) -> Option<SemaphorePermit<'_>> {
+        self.courtesies.try_acquire().ok()
     }
 
     /// Open connections.
@@ -99,6 +113,9 @@ impl Drop for Present {
         self.hub.alive.send_modify(|alive| *alive -= 1);
     }
 }
+
+/// How many links are told at once why they are turned away.
+const MAX_COURTESIES: usize = 256;
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,7 @@
 //! What a server refuses to start with, and what it says.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::io::ErrorKind;

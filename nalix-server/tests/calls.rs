@@ -1,5 +1,7 @@
 //! Very many calls at once over links that take very little, and the bounds that make callers wait.
 
+#![allow(clippy::unwrap_used)] // helpers of tests
+
 mod support;
 
 use std::{sync::Arc, time::Duration};

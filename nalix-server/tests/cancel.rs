@@ -1,5 +1,7 @@
 //! Callers that give up, at every moment at which they can.
 
+#![allow(clippy::unwrap_used)] // helpers of tests
+
 mod support;
 
 use std::{

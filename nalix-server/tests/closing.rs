@@ -1,5 +1,7 @@
 //! How connections end when one side wants it, and when one side does not read.
 
+#![allow(clippy::unwrap_used)] // helpers of tests
+
 mod support;
 
 use std::time::Duration;
@@ -349,4 +351,32 @@ async fn a_draining_server_finishes_what_runs_and_refuses_what_comes() {
     assert_eq!(peer.status(0).await.code, Code::Cancelled);
     // Nothing runs any more.
     assert_eq!(peer.goodbye().await.code, CloseCode::GoingAway);
+}
+
+/// Calls that wait for their turn when this side closes are not started any more.
+#[tokio::test(start_paused = true)]
+async fn calls_that_wait_when_a_connection_closes_are_not_started() {
+    #[derive(Default, Clone)]
+    struct Slow(Live);
+    #[packet_controller]
+    impl Slow {
+        #[packet]
+        async fn double(&self, Double(n): Double) -> u32 {
+            let _guard = self.0.enter();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            n
+        }
+    }
+    let slow = Slow::default();
+    let both = Both::with(slow.clone(), Options::default()).await;
+    let mut peer = RawPeer::connect(&both.server).await;
+    let calls: Vec<_> = (0..10).map(|id| request(id, 0x1001, &to_vec(&Double(1)).unwrap())).collect();
+    peer.send(&calls).await;
+    slow.0.is(1).await;
+    both.server_end().await.close();
+    // The peer neither reads nor goes: closing takes as long as it may.
+    both.server_is_empty().await;
+    assert_eq!(slow.0.entered(), 1);
+    slow.0.is(0).await;
+    drop(peer);
 }

@@ -1,5 +1,7 @@
 //! Connections are counted in and out, however they end.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::{
@@ -17,7 +19,7 @@ use nalix_server::{
     Advice, CloseCode, CloseReason, Context, Options, Server, ServerHandle, link::StreamLink, link::memory,
     packet, packet_controller,
 };
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[packet(opcode = 0x1001, reply = ())]
 struct Hello;
@@ -187,6 +189,26 @@ async fn a_handshake_takes_a_place_and_a_refusal_takes_none() {
     drop(stalled);
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(within("the call", session(&server).await.request(Hello).into_future()).await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_are_turned_away_and_do_not_listen_hold_few_links() {
+    let (server, _) = server(1).await;
+    let _inside = session(&server).await;
+    let deaf: Vec<_> = (0..1_000).map(|_| raw(&server)).collect();
+    until("all are turned away", || server.refused_count() == 1_000).await;
+    let mut dropped = 0;
+    for mut raw in deaf {
+        let mut said = Vec::new();
+        raw.read_to_end(&mut said).await.unwrap();
+        dropped += usize::from(said.is_empty());
+    }
+    assert_eq!(dropped, 1_000 - 256);
+    // Time has passed, and there is courtesy again.
+    let (ours, theirs) = memory::pair(1024);
+    server.serve_link(theirs);
+    let error = Client::builder("").plaintext().connect_over(ours).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Refused(_)), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,7 @@
 //! Calls that take too long, seen from both sides. Time is paused: nothing here waits in earnest.
 
+#![allow(clippy::unwrap_used)] // helpers of tests
+
 mod support;
 
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! A server that runs out of file descriptors, in a process of its own.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![cfg(target_os = "linux")]
 
 mod common;

@@ -1,5 +1,7 @@
 //! The end of a server: everybody is told, what runs may finish, and it is over in bounded time.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::{io, pin::pin, sync::Arc, time::Duration};
@@ -368,7 +370,11 @@ async fn a_dropped_run_stops_accepting_and_leaves_open_connections_alone() {
     let (address, handle) = (server.local_addr(), server.handle());
     let session = {
         let mut run = pin!(server.run());
-        let connecting = Client::builder(format!("tcp://{address}")).plaintext().connect();
+        let connecting = async {
+            let session = Client::builder(format!("tcp://{address}")).plaintext().connect().await;
+            eventually("it is open", || handle.connection_count() == 1).await;
+            session
+        };
         tokio::select! {
             _ = &mut run => panic!("nobody has stopped it"),
             session = connecting => session.unwrap(),

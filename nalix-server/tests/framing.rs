@@ -1,14 +1,17 @@
 //! Where messages meet limits and reads meet records: the largest and the smallest, and every place to cut a stream.
 
+#![allow(clippy::unwrap_used)] // helpers of tests
+
 mod support;
 
 use nalix_client::Session;
 use nalix_core::{
     CallId, CloseCode, Code, Connection, RequestError, SendError, Side,
+    controller::{Call, Reply, ReplyBuffer},
     frame::{FrameKind, Head},
     wire::to_vec,
 };
-use nalix_server::{Context, Options, Status, packet, packet_controller};
+use nalix_server::{Context, Options, Server, Status, packet, packet_controller};
 
 use support::{Blob, Both, Live, RawPeer, frame, notify, record, request, soon};
 
@@ -197,6 +200,46 @@ async fn the_lowest_limit_still_carries_statuses() {
         }
     }
     assert_eq!(session.request(Measure(Blob(1))).await, Err(RequestError::TooLarge { limit: 0 }));
+}
+
+/// A layer may answer with a reply that was made for another connection, or for none.
+#[tokio::test(start_paused = true)]
+async fn a_reply_of_a_layer_that_is_too_large_is_told_to_its_caller() {
+    #[derive(Clone)]
+    struct Generous<S>(S);
+    impl<S> tower::Service<Call> for Generous<S> {
+        type Response = Reply;
+        type Error = std::convert::Infallible;
+        type Future = std::future::Ready<Result<Reply, Self::Error>>;
+
+        fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
+            std::task::Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, call: Call) -> Self::Future {
+            let give: Give = nalix_core::wire::from_slice(call.payload()).unwrap();
+            let blob = Blob(give.size as usize);
+            let buffer = ReplyBuffer::unbounded();
+            std::future::ready(Ok(if give.fail { buffer.application(&blob) } else { buffer.value(&blob) }))
+        }
+    }
+    let mut options = Options::default();
+    options.max_message = 2_000;
+    let server = Server::builder().plaintext().no_listener().options(options).controller(Peer::default());
+    let server = server.layer(tower::layer::layer_fn(Generous)).build().await.unwrap().handle();
+    let both = Both { server, capacity: 1 << 16, client_options: Options::default() };
+    let session = both.client().await;
+    for (size, fits) in [(2_000, true), (2_001, false), (2_000_000, false), (1, true)] {
+        let value = session.request(Give { size, fail: false }).await;
+        let error = session.request(Give { size, fail: true }).await;
+        if fits {
+            let blob = Blob(size as usize);
+            assert_eq!((value, error), (Ok(blob), Err(RequestError::Application(blob))));
+        } else {
+            assert_eq!(value.unwrap_err().code(), Some(Code::ResourceExhausted));
+            assert_eq!(error.unwrap_err().code(), Some(Code::ResourceExhausted));
+        }
+    }
 }
 
 /// What a peer sends over the limit ends the connection, with its code, and is never handled.

@@ -1,5 +1,7 @@
 //! What peers may do before their handshake is done, and what they may not.
 
+#![allow(clippy::unwrap_used)] // helpers of tests
+
 mod support;
 
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! `#[connected]` and `#[disconnected]`: once each, in order, whatever happens; and what is kept with a connection.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::{

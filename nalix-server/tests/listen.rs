@@ -1,5 +1,7 @@
 //! Real sockets: ports that are taken, restarts, both families of addresses.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::{io::ErrorKind, net::SocketAddr, time::Duration};

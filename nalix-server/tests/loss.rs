@@ -1,5 +1,7 @@
 //! Links that break: everyone who waits is told why, whether its call may have run, and nothing goes on for nobody.
 
+#![allow(clippy::unwrap_used)] // helpers of tests
+
 mod support;
 
 use std::{
@@ -54,13 +56,13 @@ impl Idle {
     async fn never(&self, _: Never) {
         let _guard = self.live.enter();
         tokio::time::sleep(Duration::from_secs(3_600)).await;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     #[packet(spawn)]
     async fn never_on_its_own(&self, _: NeverOnItsOwn) {
         let _guard = self.live.enter();
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     #[packet(concurrent)]
@@ -224,7 +226,7 @@ async fn a_client_that_vanishes_behind_a_full_outbox_is_noticed() {
     let both = Both::with(idle.clone(), options).await;
     let mut peer = RawPeer::connect_over(&both.server, 700).await;
     peer.send(&[request(0, 0x1005, b""), request(1, 0x1001, &to_vec(&Never(vec![])).unwrap())]).await;
-    idle.live.is(1).await;
+    idle.live.has_entered(1).await;
     settle().await;
     drop(peer);
     idle.live.is(0).await;

@@ -1,6 +1,8 @@
 //! Peers that send what they must not. Each case is followed by something valid, to see what has become of the
 //! connection: a bad packet fails alone, a bad frame or record ends the connection with one goodbye.
 
+#![allow(clippy::unwrap_used)] // helpers of tests
+
 mod support;
 
 use std::collections::{BTreeMap, HashMap};
@@ -369,6 +371,66 @@ async fn an_id_in_use_is_a_fault_and_one_that_is_free_again_is_not() {
     assert_eq!(reason.code, CloseCode::ProtocolError);
     assert!(reason.message.contains("in use"), "{reason}");
     strict.live.is(0).await;
+}
+
+/// Good streams with some bytes changed, added and taken away: whatever becomes of the connection, it answers or says
+/// goodbye, and the server lives.
+#[tokio::test(start_paused = true)]
+async fn damaged_streams_harm_only_their_own_connection() {
+    let strict = Strict::default();
+    let both = Both::new(strict.clone()).await;
+    let ping = frame(Head::plain(FrameKind::Ping), b"ping");
+    let good = [
+        record(&[double(0), request(1, 0x1002, b""), request(2, 0x1013, b"\x02ab"), cancel(1)]),
+        record(&[request(3, 0x1014, &to_vec(&vec![1u64, 2, 3]).unwrap()), ping.clone()]),
+        record(&[
+            frame(Head::notify(Opcode::new(0x1019)), b"\x01a"),
+            frame(Head::of_call(FrameKind::Reply, CallId::new(5)), b"unasked"),
+            support::packet_with(
+                4,
+                &Never,
+                nalix_core::frame::Metadata::remaining(std::time::Duration::from_secs(3)),
+            ),
+        ]),
+    ]
+    .concat();
+    let mut seed = 1u64;
+    let mut roll = |sides: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % sides
+    };
+    let hello = RawPeer::hello();
+    let (mut ended, mut alive) = (0, 0);
+    for round in 0..3_000 {
+        let mut bytes = good.clone();
+        for _ in 0..=roll(3) {
+            let at = roll(bytes.len());
+            match roll(4) {
+                0 => bytes[at] ^= 1 << roll(8),
+                1 => bytes[at] = roll(256) as u8,
+                2 => drop(bytes.remove(at)),
+                _ => bytes.insert(at, roll(256) as u8),
+            }
+        }
+        let mut peer = RawPeer::silent(&both.server);
+        peer.write(&hello).await;
+        peer.finish_handshake().await;
+        peer.write_some(&bytes).await;
+        let (reading, mut writing) = tokio::io::split(peer.stream);
+        // The end of the link is the end of whatever the damage has made of it.
+        drop(tokio::io::AsyncWriteExt::shutdown(&mut writing).await);
+        peer.stream = reading.unsplit(writing);
+        let mut goodbyes = 0;
+        while let Some(frame) = peer.frame().await {
+            assert_eq!(goodbyes, 0, "round {round}: {frame:?} behind a goodbye");
+            goodbyes += usize::from(frame.kind == FrameKind::Control);
+        }
+        if goodbyes == 0 { alive += 1 } else { ended += 1 }
+    }
+    assert!(ended > 500 && alive > 500, "{ended} ended, {alive} did not");
+    both.server_is_empty().await;
+    strict.live.is(0).await;
+    RawPeer::connect(&both.server).await.ping().await;
 }
 
 // The client's side.

@@ -1,5 +1,7 @@
 //! Every opcode there is, asked of a server.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::collections::HashSet;

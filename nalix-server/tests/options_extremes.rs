@@ -1,5 +1,7 @@
 //! Every option at zero, at its maximum and at absurd values: a defined outcome, and never a panic.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::{sync::Arc, time::Duration};

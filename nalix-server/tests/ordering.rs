@@ -1,5 +1,7 @@
 //! In what order packets are handled, and what runs beside what.
 
+#![allow(clippy::unwrap_used)] // helpers of tests
+
 mod support;
 
 use std::{

@@ -1,5 +1,7 @@
 //! A server with a runtime for each core.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::{
@@ -204,6 +206,7 @@ async fn dropping_the_run_ends_the_threads_once_their_clients_have_left() {
     let run = tokio::spawn(server.run());
     let client = Client::builder(format!("tcp://{address}")).plaintext();
     let session = within("the connection", client.connect()).await.unwrap();
+    eventually("it is open", || handle.connection_count() == 1).await;
     run.abort();
     drop(run.await);
     eventually("the port is free", || std::net::TcpListener::bind(address).is_ok()).await;

@@ -1,5 +1,7 @@
 //! Handlers that call the side which called them, while it waits.
 
+#![allow(clippy::unwrap_used)] // helpers of tests
+
 mod support;
 
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! Layers around the handlers: readiness, permits, clones, order, and what callers see.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::{

@@ -1,5 +1,7 @@
 //! What is logged, at which level, and in which span.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::time::Duration;

@@ -6,8 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     Error,
-    load::{Stop, Tally},
-    peers::Client,
+    load::{Client, Stop, Tally},
 };
 
 pub(super) async fn run<C: Client>(client: &mut C, payload: usize, stop: &Stop) -> Result<Tally, Error> {

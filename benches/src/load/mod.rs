@@ -2,6 +2,7 @@
 
 mod callers;
 mod echo;
+mod peer;
 
 use std::{
     sync::{
@@ -15,14 +16,16 @@ use std::{
 use hdrhistogram::Histogram;
 use tokio::runtime::Handle;
 
-pub(crate) use self::callers::{Caller, callers};
+pub(crate) use self::{
+    callers::{Caller, callers},
+    peer::{Client, Peer, Ready},
+};
 use crate::{
     Error,
     case::{Case, Work},
     child::Child,
     cores::Cores,
     measure::Usage,
-    peers::{Client, Peer},
 };
 
 /// One case, ready to be run against a server.

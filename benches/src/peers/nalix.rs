@@ -11,8 +11,7 @@ use nalix_server::Server;
 
 use crate::{
     Error,
-    load::{Caller, Stop, Tally, callers},
-    peers::{Client, Peer, Ready},
+    load::{Caller, Client, Peer, Ready, Stop, Tally, callers},
 };
 
 /// Handlers that are done when they return.

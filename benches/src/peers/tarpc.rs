@@ -14,8 +14,8 @@ use tokio_stream::StreamExt;
 
 use crate::{
     Error,
-    load::{Caller, Stop, Tally, callers},
-    peers::{Client, Peer, Ready, accept},
+    load::{Caller, Client, Peer, Ready, Stop, Tally, callers},
+    peers::accept,
 };
 
 pub(crate) enum Tarpc {}

@@ -16,6 +16,7 @@ use super::{
     inbox::{Answered, Inbox},
     phase::Phase,
     timer::Timer,
+    writing::{lost, put},
 };
 use crate::{
     CallId, Connection,
@@ -24,9 +25,9 @@ use crate::{
     frame::{Control, FrameKind, Head},
     link::Link,
     peer::{Answer, Shared, Turn},
-    session::{Inbound, Outbound},
+    session::Inbound,
     status::{Advice, CloseCode, CloseReason, Side, Status},
-    wire::{Encode, Limits},
+    wire::Limits,
 };
 
 /// A connection's task: a future that resolves to the reason for which the connection ended.
@@ -49,12 +50,12 @@ pub struct Driver<L> {
     hooks: Option<HookFuture>,
     hooks_run: usize,
     /// Bytes being written, and how many of them have been.
-    writing: Vec<u8>,
-    at: usize,
+    pub(super) writing: Vec<u8>,
+    pub(super) at: usize,
     /// Bytes handed to the link since the connection began.
-    written: u64,
+    pub(super) written: u64,
     /// Since when the link has taken nothing of what waits.
-    stalled: Option<Instant>,
+    pub(super) stalled: Option<Instant>,
     /// Whether the last turn has put a flush off, so that this one must not.
     put_off: bool,
     timer: Timer,
@@ -404,84 +405,7 @@ impl<L: Link> Driver<L> {
         CloseReason { message, ..CloseReason::new(CloseCode::Lost, "").by(Side::Peer) }
     }
 
-    // Writing.
-
-    /// Whether the outbox has room, so that another call may be started.
-    pub(super) fn has_room(&self) -> bool {
-        self.backlog < self.options.outbox
-    }
-
-    /// Writes what waits. Ready when it is written, pending while the link takes no more.
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
-        let mut done = false;
-        loop {
-            while let Some(rest) = self.writing.get(self.at..).filter(|rest| !rest.is_empty()) {
-                match self.link.poll_write(cx, rest) {
-                    Poll::Ready(Ok(0)) => return Poll::Ready(Err(lost(&io::ErrorKind::WriteZero.into()))),
-                    Poll::Ready(Ok(n)) => {
-                        self.at += n;
-                        self.written += n as u64;
-                        self.stalled = None;
-                    }
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(lost(&error))),
-                    Poll::Pending => {
-                        if self.stalled.is_none() {
-                            self.stalled = Some(self.now());
-                        }
-                        let rest = self.shared.blocked(self.writing.len() - self.at);
-                        self.backlog = rest.backlog;
-                        if rest.again {
-                            cx.waker().wake_by_ref();
-                        }
-                        return Poll::Pending;
-                    }
-                }
-            }
-            self.at = 0;
-            self.writing.clear();
-            self.backlog = 0;
-            if done {
-                // Whoever has appended something meanwhile has also woken this task.
-                return Poll::Ready(Ok(()));
-            }
-            if self.writing.capacity() > KEEP_BUFFER {
-                self.writing = Vec::new();
-            }
-            let rest = self.shared.take_output(&mut self.writing);
-            if rest.again {
-                cx.waker().wake_by_ref();
-            }
-            // Much counts as waiting until the outbox is looked at again.
-            done = rest.backlog == 0;
-        }
-    }
-
-    /// Goes on with a close that this side has begun.
-    fn poll_close(&mut self, cx: &mut Context<'_>, flushed: bool) -> Option<CloseReason> {
-        if let Phase::Closing { reason, until } = &self.phase
-            && flushed
-        {
-            match self.link.poll_close(cx) {
-                Poll::Pending => return None,
-                Poll::Ready(Err(_)) => return Some(reason.clone()),
-                Poll::Ready(Ok(())) => {
-                    self.phase = Phase::Lingering { reason: reason.clone(), until: *until };
-                    // The peer's end of input may be there already, and nobody else would look.
-                    cx.waker().wake_by_ref();
-                }
-            }
-        }
-        None
-    }
-
-    pub(super) fn append_control(&mut self, control: &Control) {
-        self.append(Head::plain(FrameKind::Control), control);
-    }
-
-    /// Appends a frame that cannot be too large.
-    pub(super) fn append(&mut self, head: Head, payload: &impl Encode) {
-        self.backlog = self.shared.append(|out| put(out, head, payload));
-    }
+    // Callers.
 
     pub(super) fn deliver_answers(&mut self) {
         if !self.answers.is_empty() {
@@ -534,12 +458,6 @@ impl<L> Drop for Driver<L> {
     }
 }
 
-fn put(out: &mut Outbound, head: Head, payload: &impl Encode) {
-    if let Err(error) = out.append_error(head, payload.size_hint(), |w| payload.encode(w)) {
-        tracing::error!(%error, "a frame of our own cannot be sent");
-    }
-}
-
 pub(super) fn draining() -> Status {
     Status::unavailable("the server is draining")
 }
@@ -548,14 +466,8 @@ fn going_away() -> CloseReason {
     CloseReason::new(CloseCode::GoingAway, "drained").with_advice(Advice::Reconnect)
 }
 
-fn lost(error: &io::Error) -> CloseReason {
-    CloseReason::new(CloseCode::Lost, error.to_string())
-}
-
 /// How many reads one turn makes before others get to run.
 const MAX_READS: usize = 8;
-/// A buffer that has grown beyond this for once is not kept.
-const KEEP_BUFFER: usize = 256 * 1024;
 /// With this many bytes waiting, a turn writes before it reads on.
 const FLUSH_AT: usize = 16 * 1024;
 /// How far the outbox may be over its limit before the peer is not read, besides once more the limit.

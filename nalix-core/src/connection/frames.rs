@@ -9,12 +9,13 @@ use super::{
     inbox::{Answered, Ticket, deadline_exceeded, kind_of},
 };
 use crate::{
-    controller::{Call, CallKind, Panicked, Reply, ReplyBuffer, ReplyKind, caught},
-    error::ProtocolError,
+    CallId,
+    controller::{Call, CallKind, Panicked, Reply, ReplyBuffer, ReplyKind, caught, unsendable},
+    error::{EncodeError, ProtocolError},
     frame::{Control, FrameKind, Head, Metadata, encode_application, encode_status},
     link::Link,
     peer::Answer,
-    session::Frame,
+    session::{Appended, Frame, Outbound},
     status::{CloseReason, Code, Status},
     wire::{Encode, Writer},
 };
@@ -128,9 +129,6 @@ impl<L: Link> Driver<L> {
         }
         let deadline = allowed.and_then(|allowed| self.now().checked_add(allowed));
         if let Some(deadline) = deadline {
-            if deadline <= self.now() {
-                return self.refuse_call(id, &deadline_exceeded());
-            }
             self.arm_for(deadline);
         }
         let context = self.context.for_call(frame.opcode, deadline.map(tokio::time::Instant::into_std));
@@ -227,26 +225,17 @@ impl<L: Link> Driver<L> {
     #[inline]
     fn send_answer(&mut self, (ticket, reply): Answered) {
         match ticket.id {
-            Some(id) => match reply.kind() {
-                ReplyKind::Value => {
-                    let (head, body) = (Head::of_call(FrameKind::Reply, id), reply.body());
-                    let backlog = self.shared.append(|out| {
-                        // The buffer it was written to has the same limit, so it fits.
-                        drop(out.append(head, Metadata::default(), body.len(), |w| w.put(body)));
-                    });
-                    self.backlog = backlog;
+            Some(id) => {
+                let failed = match reply.kind() {
+                    ReplyKind::Value => self.append_value(id, reply.body()),
+                    ReplyKind::Application => self.append_application(id, reply.body()),
+                    ReplyKind::Status(status) => Err(Status::clone(status)),
+                    ReplyKind::Nothing => Err(Status::internal("the handler gave no answer")),
+                };
+                if let Err(status) = failed {
+                    self.refuse_call(Some(id), &status);
                 }
-                ReplyKind::Application => {
-                    self.append(Head::of_call(FrameKind::Error, id), &ApplicationBody(reply.body()));
-                }
-                ReplyKind::Status(status) => {
-                    self.append(Head::of_call(FrameKind::Error, id), &StatusBody(status));
-                }
-                ReplyKind::Nothing => {
-                    let status = Status::internal("the handler gave no answer");
-                    self.append(Head::of_call(FrameKind::Error, id), &StatusBody(&status));
-                }
-            },
+            }
             None => {
                 if let Some(status) = reply.status() {
                     tracing::debug!(kind = ?kind_of(&ticket), %status, "a one-way packet failed");
@@ -256,6 +245,30 @@ impl<L: Link> Driver<L> {
         self.recycle(reply);
     }
 
+    /// A handler's buffer has the connection's limit, so its reply fits. One that a layer has made may not.
+    #[inline]
+    fn append_value(&mut self, id: CallId, body: &[u8]) -> Result<(), Status> {
+        let head = Head::of_call(FrameKind::Reply, id);
+        self.append_reply(|out| out.append(head, Metadata::default(), body.len(), |w| w.put(body)))
+    }
+
+    fn append_application(&mut self, id: CallId, body: &[u8]) -> Result<(), Status> {
+        let head = Head::of_call(FrameKind::Error, id);
+        self.append_reply(|out| out.append_error(head, body.len() + 1, |w| encode_application(w, body)))
+    }
+
+    #[inline]
+    fn append_reply(
+        &mut self,
+        f: impl FnOnce(&mut Outbound) -> Result<Appended, EncodeError>,
+    ) -> Result<(), Status> {
+        let mut result = Ok(());
+        self.backlog = self.shared.append(|out| {
+            result = f(out).map(drop).map_err(|error| unsendable(&error));
+        });
+        result
+    }
+
     fn recycle(&mut self, reply: Reply) {
         let buffer = reply.into_buffer();
         if self.buffers.len() < KEEP_BUFFERS && (1..=KEEP_BYTES).contains(&buffer.capacity()) {
@@ -263,7 +276,7 @@ impl<L: Link> Driver<L> {
         }
     }
 
-    fn refuse_call(&mut self, id: Option<crate::CallId>, status: &Status) {
+    fn refuse_call(&mut self, id: Option<CallId>, status: &Status) {
         if let Some(id) = id {
             self.append(Head::of_call(FrameKind::Error, id), &StatusBody(status));
         }
@@ -292,18 +305,6 @@ struct StatusBody<'a>(&'a Status);
 impl Encode for StatusBody<'_> {
     fn encode(&self, w: &mut Writer<'_>) {
         encode_status(w, self.0);
-    }
-}
-
-struct ApplicationBody<'a>(&'a [u8]);
-
-impl Encode for ApplicationBody<'_> {
-    fn encode(&self, w: &mut Writer<'_>) {
-        encode_application(w, self.0);
-    }
-
-    fn size_hint(&self) -> usize {
-        self.0.len() + 1
     }
 }
 

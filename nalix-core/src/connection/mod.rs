@@ -15,6 +15,7 @@ mod options;
 mod phase;
 mod running;
 mod timer;
+mod writing;
 
 pub use self::{
     cell::RouterCell,

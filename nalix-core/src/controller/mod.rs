@@ -14,7 +14,6 @@ mod reply;
 mod respond;
 mod router;
 
-pub(crate) use self::caught::{Panicked, caught};
 pub use self::{
     call::{Call, CallKind, Parts, decode_call},
     context::Context,
@@ -24,6 +23,10 @@ pub use self::{
     reply::{Outcome, Reply, ReplyBuffer, ReplyFuture, ReplyKind},
     respond::{IntoFailure, Respond, respond_marker},
     router::{Route, Router, RouterBuilder, RouterFuture},
+};
+pub(crate) use self::{
+    caught::{Panicked, caught},
+    reply::unsendable,
 };
 use std::{future::Future, pin::Pin, sync::Arc};
 

@@ -141,17 +141,18 @@ impl ReplyBuffer {
         value.encode(&mut w);
         match w.finish() {
             Ok(_) => Reply { kind, body: self.buf },
-            Err(error) => self.unencodable(&error),
+            Err(error) => self.status(unsendable(&error)),
         }
     }
+}
 
-    #[cold]
-    fn unencodable(self, error: &EncodeError) -> Reply {
-        tracing::error!(%error, "a handler's reply cannot be sent");
-        let code = match error {
-            EncodeError::MessageTooLarge { .. } => Code::ResourceExhausted,
-            _ => Code::Internal,
-        };
-        self.status(Status::new(code, "the reply cannot be sent"))
-    }
+/// What a caller is told whose answer cannot be sent.
+#[cold]
+pub(crate) fn unsendable(error: &EncodeError) -> Status {
+    tracing::error!(%error, "a handler's reply cannot be sent");
+    let code = match error {
+        EncodeError::MessageTooLarge { .. } => Code::ResourceExhausted,
+        _ => Code::Internal,
+    };
+    Status::new(code, "the reply cannot be sent")
 }

@@ -1,6 +1,7 @@
 //! What the tests of servers share.
 
-#![allow(dead_code, clippy::unwrap_used)] // no test uses everything, and helpers are tests too
+#![allow(dead_code, reason = "no test uses everything")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 pub(crate) mod raw;
 pub(crate) mod record;

@@ -8,8 +8,7 @@ use tokio::{io::AsyncWriteExt, net::TcpStream};
 use super::wire::{self, Frame, Inbox, Outbox};
 use crate::{
     Error,
-    load::{Stop, TIMED_ONE_IN, Tally},
-    peers::Client,
+    load::{Client, Stop, TIMED_ONE_IN, Tally},
 };
 
 #[derive(Debug)]

@@ -12,7 +12,8 @@ use tokio::net::TcpStream;
 use self::client::RawClient;
 use crate::{
     Error,
-    peers::{Peer, Ready, accept},
+    load::{Peer, Ready},
+    peers::accept,
 };
 
 pub(crate) enum Raw {}

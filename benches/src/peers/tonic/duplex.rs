@@ -13,8 +13,7 @@ use tonic_prost::ProstCodec;
 use super::messages::{ECHO_STREAM, Payload};
 use crate::{
     Error,
-    load::{Stop, Tally},
-    peers::{Client, Peer, Ready},
+    load::{Client, Peer, Ready, Stop, Tally},
 };
 
 pub(crate) enum Duplex {}

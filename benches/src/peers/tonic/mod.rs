@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use ::tonic::transport::{Channel, Endpoint, Server, server::TcpIncoming};
 
 pub(crate) use self::{duplex::Duplex, unary::Unary};
-use crate::{Error, peers::Ready};
+use crate::{Error, load::Ready};
 
 async fn serve(ready: Ready) -> Result<(), Error> {
     let incoming = TcpIncoming::from(ready.bind().await?).with_nodelay(Some(true));

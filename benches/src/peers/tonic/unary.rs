@@ -11,8 +11,7 @@ use tonic_prost::ProstCodec;
 use super::messages::{ECHO, Payload, SUM, SumReply, SumRequest};
 use crate::{
     Error,
-    load::{Caller, Stop, Tally, callers},
-    peers::{Client, Peer, Ready},
+    load::{Caller, Client, Peer, Ready, Stop, Tally, callers},
 };
 
 pub(crate) enum Unary {}

@@ -1,0 +1,109 @@
+//! The driver's way out: from the outbox to the link.
+
+use std::{
+    io,
+    task::{Context, Poll},
+};
+
+use super::{driver::Driver, phase::Phase};
+use crate::{
+    frame::{Control, FrameKind, Head},
+    link::Link,
+    session::Outbound,
+    status::{CloseCode, CloseReason},
+    wire::Encode,
+};
+
+impl<L: Link> Driver<L> {
+    /// Whether the outbox has room, so that another call may be started.
+    pub(super) fn has_room(&self) -> bool {
+        self.backlog < self.options.outbox
+    }
+
+    /// Writes what waits. Ready when it is written, pending while the link takes no more.
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
+        let mut done = false;
+        loop {
+            while let Some(rest) = self.writing.get(self.at..).filter(|rest| !rest.is_empty()) {
+                match self.link.poll_write(cx, rest) {
+                    Poll::Ready(Ok(0)) => return Poll::Ready(Err(lost(&io::ErrorKind::WriteZero.into()))),
+                    Poll::Ready(Ok(n)) => {
+                        self.at += n;
+                        self.written += n as u64;
+                        self.stalled = None;
+                    }
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(lost(&error))),
+                    Poll::Pending => {
+                        if self.stalled.is_none() {
+                            self.stalled = Some(self.now());
+                        }
+                        let rest = self.shared.blocked(self.writing.len() - self.at);
+                        self.backlog = rest.backlog;
+                        if rest.again {
+                            cx.waker().wake_by_ref();
+                        }
+                        return Poll::Pending;
+                    }
+                }
+            }
+            self.at = 0;
+            self.writing.clear();
+            self.backlog = 0;
+            if done {
+                // Whoever has appended something meanwhile has also woken this task.
+                return Poll::Ready(Ok(()));
+            }
+            if self.writing.capacity() > KEEP_BUFFER {
+                self.writing = Vec::new();
+            }
+            let rest = self.shared.take_output(&mut self.writing);
+            if rest.again {
+                cx.waker().wake_by_ref();
+            }
+            // Much counts as waiting until the outbox is looked at again.
+            done = rest.backlog == 0;
+        }
+    }
+
+    /// Goes on with a close that this side has begun.
+    pub(super) fn poll_close(&mut self, cx: &mut Context<'_>, flushed: bool) -> Option<CloseReason> {
+        if let Phase::Closing { reason, until } = &self.phase
+            && flushed
+        {
+            match self.link.poll_close(cx) {
+                Poll::Pending => return None,
+                Poll::Ready(Err(_)) => return Some(reason.clone()),
+                Poll::Ready(Ok(())) => {
+                    self.phase = Phase::Lingering { reason: reason.clone(), until: *until };
+                    // The peer's end of input may be there already, and nobody else would look.
+                    cx.waker().wake_by_ref();
+                }
+            }
+        }
+        None
+    }
+
+    pub(super) fn append_control(&mut self, control: &Control) {
+        self.append(Head::plain(FrameKind::Control), control);
+    }
+
+    /// Appends a frame that cannot be too large.
+    pub(super) fn append(&mut self, head: Head, payload: &impl Encode) {
+        self.backlog = self.shared.append(|out| put(out, head, payload));
+    }
+}
+
+/// Appends a frame of our own, which is never too large.
+pub(super) fn put(out: &mut Outbound, head: Head, payload: &impl Encode) {
+    if let Err(error) = out.append_error(head, payload.size_hint(), |w| payload.encode(w)) {
+        tracing::error!(%error, "a frame of our own cannot be sent");
+    }
+}
+
+/// What it is called when the link breaks.
+pub(super) fn lost(error: &io::Error) -> CloseReason {
+    CloseReason::new(CloseCode::Lost, error.to_string())
+}
+
+/// A buffer that has grown beyond this for once is not kept.
+const KEEP_BUFFER: usize = 256 * 1024;
