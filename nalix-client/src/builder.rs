@@ -129,7 +129,8 @@ impl ClientBuilder {
             let context = Context::new(connection, Arc::clone(router.states()), Limits::DEFAULT);
             run_disconnected(&router, &context, &reason).await;
         };
-        drop(tokio::spawn(task.instrument(span)));
+        // Entering a span at every poll costs a little even when nobody listens.
+        drop(if span.is_disabled() { tokio::spawn(task) } else { tokio::spawn(task.instrument(span)) });
         Ok(session)
     }
 

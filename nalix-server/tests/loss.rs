@@ -318,3 +318,73 @@ async fn a_dropped_driver_ends_everybody() {
     }
     idle.live.is(0).await;
 }
+
+/// Callers, senders and those who close race each other on several threads: nobody is left behind.
+#[test]
+fn nobody_is_left_behind_when_a_connection_ends_between_threads() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+    runtime.block_on(async {
+        for round in 0..100u64 {
+            let mut options = Options::default();
+            (options.max_calls, options.outbox) = (3, 2_000);
+            let racing = Racing::default();
+            let mut both = Both::with(racing.clone(), options).await;
+            (both.capacity, both.client_options.outbox) = (300, 500);
+            let session = both.client().await;
+            let theirs = both.server_end().await;
+            let mut all = tokio::task::JoinSet::new();
+            for i in 0..20 {
+                let session = session.clone();
+                all.spawn(async move {
+                    loop {
+                        let ended = match i % 2 {
+                            0 => session.request(Never(vec![1; 50])).no_timeout().await.is_err(),
+                            _ => session.send(&Note(vec![2; 50])).await.is_err(),
+                        };
+                        if ended {
+                            break;
+                        }
+                    }
+                });
+            }
+            for _ in 0..round {
+                tokio::task::yield_now().await;
+            }
+            match round % 3 {
+                0 => session.connection().close(),
+                1 => theirs.close(),
+                _ => {
+                    session.connection().close();
+                    theirs.close();
+                }
+            }
+            while let Some(task) = soon(all.join_next()).await {
+                task.unwrap();
+            }
+            soon(theirs.closed()).await;
+            assert_eq!(soon(session.closed()).await.code, CloseCode::Normal);
+            both.server_is_empty().await;
+            racing.0.is(0).await;
+            assert_eq!(session.connection().calls_in_flight(), 0);
+        }
+    });
+}
+
+/// Answers after a turn.
+#[derive(Default, Clone)]
+struct Racing(Live);
+
+#[packet_controller]
+impl Racing {
+    #[packet(concurrent)]
+    async fn never(&self, _: Never) {
+        let _guard = self.0.enter();
+        tokio::task::yield_now().await;
+    }
+
+    #[packet]
+    async fn note(&self, _: Note) {
+        let _guard = self.0.enter();
+        tokio::task::yield_now().await;
+    }
+}

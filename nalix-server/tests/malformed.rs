@@ -197,6 +197,43 @@ async fn what_a_later_version_adds_is_no_fault() {
     assert_eq!(strict.run.entered(), 2);
 }
 
+/// One bad packet is a fault, very many are an attack: the last one is answered as well, and then the peer is told.
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_sends_too_many_bad_packets_is_closed() {
+    let bad = |id| request(id, 0x1011, &[2]);
+    let mut options = Options::default();
+    options.max_malformed = 5;
+    let both = Both::with(Strict::default(), options.clone()).await;
+    let mut peer = RawPeer::connect(&both.server).await;
+    for _ in 0..5 {
+        peer.send(&[bad(0)]).await;
+        assert_eq!(peer.status(0).await.code, Code::Malformed);
+    }
+    // Two seconds forgive two.
+    tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
+    let whisper = frame(Head::notify(Opcode::new(0x1019)), &[1, 0xff]);
+    peer.send(&[bad(0), whisper, double(1), bad(2), double(3)]).await;
+    assert_eq!(peer.status(0).await.code, Code::Malformed);
+    assert_eq!(peer.reply(1).await, to_vec(&8u32).unwrap());
+    assert_eq!(peer.status(2).await.code, Code::Malformed);
+    assert_eq!(peer.goodbye().await.code, CloseCode::LimitExceeded);
+
+    for (max, closes) in [(0, true), (u32::MAX, false)] {
+        options.max_malformed = max;
+        let both = Both::with(Strict::default(), options.clone()).await;
+        let mut peer = RawPeer::connect(&both.server).await;
+        peer.send(&(0..1_000).map(bad).collect::<Vec<_>>()).await;
+        for id in 0..if closes { 1 } else { 1_000 } {
+            assert_eq!(peer.status(id).await.code, Code::Malformed);
+        }
+        if closes {
+            assert_eq!(peer.goodbye().await.code, CloseCode::LimitExceeded);
+        } else {
+            peer.ping().await;
+        }
+    }
+}
+
 /// A one-way packet has nobody to be told, and does no harm either.
 #[tokio::test(start_paused = true)]
 async fn bad_one_way_packets_are_dropped() {

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::{
     Established, Options, RouterCell, Serving,
     inbox::{Answered, Inbox},
+    patience::Patience,
     phase::Phase,
     timer::Timer,
     writing::{lost, put},
@@ -46,6 +47,7 @@ pub struct Driver<L> {
     replacement: Option<Arc<RouterCell>>,
     pub(super) inbox: Inbox,
     pub(super) phase: Phase,
+    pub(super) patience: Patience,
     /// Hooks that must be done before the first packet is handled.
     hooks: Option<HookFuture>,
     hooks_run: usize,
@@ -105,6 +107,7 @@ impl<L: Link> Driver<L> {
             replacement: None,
             inbox,
             phase: Phase::Open,
+            patience: Patience::new(options.max_malformed),
             hooks: None,
             hooks_run: 0,
             writing: Vec::new(),

@@ -201,6 +201,7 @@ async fn settle<L: Link>(
         id: next_id(),
         peer_addr: link.peer_addr(),
         local_addr: link.local_addr(),
+        direct: link.direct(),
         terms,
         outbox: options.outbox,
         request_timeout: options.request_timeout,

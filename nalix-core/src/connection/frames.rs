@@ -16,7 +16,7 @@ use crate::{
     link::Link,
     peer::Answer,
     session::{Appended, Frame, Outbound},
-    status::{CloseReason, Code, Status},
+    status::{CloseCode, CloseReason, Code, Status},
     wire::{Encode, Writer},
 };
 
@@ -229,7 +229,10 @@ impl<L: Link> Driver<L> {
                 let failed = match reply.kind() {
                     ReplyKind::Value => self.append_value(id, reply.body()),
                     ReplyKind::Application => self.append_application(id, reply.body()),
-                    ReplyKind::Status(status) => Err(Status::clone(status)),
+                    ReplyKind::Status(status) => {
+                        self.refuse_call(Some(id), status);
+                        Ok(())
+                    }
                     ReplyKind::Nothing => Err(Status::internal("the handler gave no answer")),
                 };
                 if let Err(status) = failed {
@@ -242,7 +245,20 @@ impl<L: Link> Driver<L> {
                 }
             }
         }
+        if reply.status().is_some_and(|status| status.code == Code::Malformed) {
+            self.lose_patience();
+        }
         self.recycle(reply);
+    }
+
+    /// Closes if the peer has sent too much that does not decode.
+    #[cold]
+    fn lose_patience(&mut self) {
+        let now = self.now();
+        if !self.patience.spend(now) {
+            let message = "too many packets that do not decode";
+            self.close(CloseReason::new(CloseCode::LimitExceeded, message));
+        }
     }
 
     /// A handler's buffer has the connection's limit, so its reply fits. One that a layer has made may not.

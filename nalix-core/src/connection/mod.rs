@@ -12,6 +12,7 @@ mod frames;
 mod hooks;
 mod inbox;
 mod options;
+mod patience;
 mod phase;
 mod running;
 mod timer;

@@ -26,6 +26,12 @@ pub struct Options {
     ///
     /// Too low makes senders wait for each flush; too high lets a peer that does not read take that much memory.
     pub outbox: usize,
+    /// How many packets that do not decode a peer may send before the connection is closed; one is forgiven each second.
+    /// Default 100. The largest number means that none of them closes it.
+    ///
+    /// Too low throws out a client with a fault in one of its packets; too high lets a peer try out malformed packets at
+    /// leisure. Zero closes at the first.
+    pub max_malformed: u32,
     /// How long the handshake may take. Default 10 s. Zero refuses every connection.
     pub handshake_timeout: Duration,
     /// How long a close may take that this side has begun: writing what is left, and waiting for the peer to have
@@ -50,6 +56,7 @@ impl Default for Options {
             max_calls: 1_024,
             max_queued: 1_024,
             outbox: 1 << 20,
+            max_malformed: 100,
             handshake_timeout: Duration::from_secs(10),
             close_timeout: Duration::from_secs(1),
             stall_timeout: Duration::from_secs(30),

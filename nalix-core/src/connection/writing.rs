@@ -46,6 +46,9 @@ impl<L: Link> Driver<L> {
                     }
                 }
             }
+            if !self.writing.is_empty() {
+                self.shared.wrote_all();
+            }
             self.at = 0;
             self.writing.clear();
             self.backlog = 0;

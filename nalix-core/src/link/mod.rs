@@ -5,10 +5,12 @@ pub mod memory;
 pub mod tcp;
 
 use std::{
+    fmt,
     future::Future,
     io,
     net::SocketAddr,
     pin::{Pin, pin},
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -35,6 +37,12 @@ pub trait Link: Send + 'static {
     /// Whatever the link fails with.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
+    /// A way to write without the driver, where the link has one. It saves a lone caller the hand-over to the driver's
+    /// task.
+    fn direct(&self) -> Option<Arc<dyn TryWrite>> {
+        None
+    }
+
     /// The peer's address, where there are addresses.
     fn peer_addr(&self) -> Option<SocketAddr> {
         None
@@ -44,6 +52,15 @@ pub trait Link: Send + 'static {
     fn local_addr(&self) -> Option<SocketAddr> {
         None
     }
+}
+
+/// Writes to a link from beside the driver that owns it. Nobody does so while the driver writes.
+pub trait TryWrite: fmt::Debug + Send + Sync {
+    /// Writes some of `bytes` and returns how many, without waiting.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] if the link takes nothing now, else whatever it fails with.
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
 }
 
 /// Any byte stream as a link.

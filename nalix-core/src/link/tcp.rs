@@ -1,17 +1,79 @@
 //! TCP.
 
 use std::{
+    future::Future,
     io,
-    net::{SocketAddr, ToSocketAddrs},
+    net::{Shutdown, SocketAddr, ToSocketAddrs},
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
 };
 
-use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::{TcpListener, TcpStream};
+use bytes::BytesMut;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio::{
+    io::AsyncReadExt,
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+};
 
-use super::StreamLink;
+use super::{Link, TryWrite};
 
 /// A link over TCP.
-pub type TcpLink = StreamLink<TcpStream>;
+#[derive(Debug)]
+pub struct TcpLink {
+    read: OwnedReadHalf,
+    /// Shared with those who write from beside the driver.
+    write: Arc<OwnedWriteHalf>,
+    peer_addr: Option<SocketAddr>,
+    local_addr: Option<SocketAddr>,
+}
+
+impl Link for TcpLink {
+    #[inline]
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<io::Result<usize>> {
+        // `read_buf` takes nothing unless it completes, so a new future for each poll loses nothing.
+        pin!(self.read.read_buf(buf)).poll(cx)
+    }
+
+    #[inline]
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let stream: &TcpStream = (*self.write).as_ref();
+        loop {
+            ready!(stream.poll_write_ready(cx))?;
+            match stream.try_write(bytes) {
+                // It was ready once; now the runtime knows better.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+
+    fn poll_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let stream: &TcpStream = (*self.write).as_ref();
+        Poll::Ready(SockRef::from(stream).shutdown(Shutdown::Write))
+    }
+
+    fn direct(&self) -> Option<Arc<dyn TryWrite>> {
+        Some(Arc::clone(&self.write) as Arc<dyn TryWrite>)
+    }
+
+    fn peer_addr(&self) -> Option<SocketAddr> {
+        self.peer_addr
+    }
+
+    fn local_addr(&self) -> Option<SocketAddr> {
+        self.local_addr
+    }
+}
+
+impl TryWrite for OwnedWriteHalf {
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        OwnedWriteHalf::try_write(self, bytes)
+    }
+}
 
 /// How a listening socket is set up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +101,9 @@ impl Default for ListenOptions {
 pub fn link(stream: TcpStream) -> io::Result<TcpLink> {
     stream.set_nodelay(true)?;
     let (peer, local) = (stream.peer_addr().ok(), stream.local_addr().ok());
-    Ok(StreamLink::new(stream).with_addrs(peer.map(canonical), local.map(canonical)))
+    let (read, write) = stream.into_split();
+    let (peer_addr, local_addr) = (peer.map(canonical), local.map(canonical));
+    Ok(TcpLink { read, write: Arc::new(write), peer_addr, local_addr })
 }
 
 /// Connects to the first of the addresses that answers.

@@ -184,7 +184,8 @@ impl<P: Request> RequestFuture<P> {
         if let Some(deadline) = self.deadline {
             state.note_deadline(deadline);
         }
-        let driver = state.wake_driver();
+        let written = matches!(result, Ok(Some(_))) && shared.write_directly(&mut state);
+        let driver = if written { None } else { state.wake_driver() };
         drop(state);
         for waker in [driver, next].into_iter().flatten() {
             waker.wake();

@@ -2,7 +2,10 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     task::Waker,
     time::Duration,
 };
@@ -14,7 +17,7 @@ use super::{
     calls::{Answer, Calls},
     waiters::Waiters,
 };
-use crate::{CallId, ConnectionId, handshake::Terms, session::Outbound, status::CloseReason};
+use crate::{CallId, ConnectionId, handshake::Terms, link::TryWrite, session::Outbound, status::CloseReason};
 
 /// What is known of a connection when its handshake is done.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ pub(crate) struct Setup {
     pub(crate) peer_addr: Option<SocketAddr>,
     pub(crate) local_addr: Option<SocketAddr>,
     pub(crate) terms: Terms,
+    /// A way to write without the driver.
+    pub(crate) direct: Option<Arc<dyn TryWrite>>,
     /// Senders wait once this many bytes wait to be written.
     pub(crate) outbox: usize,
     /// How long a request waits for its answer unless it says otherwise.
@@ -34,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) setup: Setup,
     pub(super) attributes: Attributes,
     pub(super) closed: watch::Sender<Option<CloseReason>>,
+    /// Whether the driver has bytes at hand that come before what is in the outbox. It sets this under the lock.
+    writing: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -46,6 +53,9 @@ pub(super) struct State {
     /// Bytes that the driver has taken and the link does not take.
     unsent: usize,
     outbox: usize,
+    direct: Option<Arc<dyn TryWrite>>,
+    /// How many bytes have been written without the driver.
+    written: u64,
     driver: Option<Waker>,
     /// Whether the driver will look at the outbox anyway, so that it need not be woken.
     awake: bool,
@@ -98,13 +108,15 @@ pub(crate) struct Rest {
 }
 
 impl Shared {
-    pub(crate) fn new(setup: Setup) -> Self {
+    pub(crate) fn new(mut setup: Setup) -> Self {
         let state = State {
             out: Outbound::new(setup.terms.max_message),
             calls: Calls::new(setup.terms.calls_out),
             waiters: Waiters::default(),
             unsent: 0,
             outbox: setup.outbox,
+            direct: setup.direct.take(),
+            written: 0,
             driver: None,
             awake: true,
             commands: Commands::default(),
@@ -118,6 +130,7 @@ impl Shared {
             setup,
             attributes: Attributes::default(),
             closed: watch::Sender::new(None),
+            writing: AtomicBool::new(false),
             state: Mutex::new(state),
         }
     }
@@ -210,10 +223,34 @@ impl Shared {
         let mut state = self.lock();
         state.unsent = 0;
         if !state.out.is_empty() {
+            self.writing.store(true, Ordering::Relaxed);
             *writing = state.out.take(std::mem::take(writing));
             state.unsent = if writing.len() > state.outbox / 16 { writing.len() } else { 0 };
         }
         rest(state)
+    }
+
+    /// The link has taken everything that the driver had at hand.
+    pub(crate) fn wrote_all(&self) {
+        self.writing.store(false, Ordering::Release);
+    }
+
+    /// Writes what is in the outbox right here, if that is the request of a lone caller and the driver sleeps: waking it
+    /// for this would take longer than the write. Returns whether the driver need not be woken.
+    pub(super) fn write_directly(&self, state: &mut State) -> bool {
+        let alone = state.calls.in_flight() == 1 && !state.awake && !state.has_commands();
+        let Some(direct) = state.direct.as_ref().filter(|_| alone) else { return false };
+        if self.writing.load(Ordering::Acquire) {
+            return false;
+        }
+        let mut n = 0;
+        // What it does not take, or fails with, is left to the driver.
+        let all = state.out.write_with(|bytes| {
+            n = direct.try_write(bytes).unwrap_or(0);
+            n
+        });
+        state.written += n as u64;
+        all
     }
 
     /// The link takes no more now, and `unsent` bytes of what was taken are left.
@@ -286,12 +323,14 @@ impl Shared {
         state.known_deadline
     }
 
-    /// Ends everything: every waiter gets the same reason. `written` bytes have been handed to the link in all.
+    /// Ends everything: every waiter gets the same reason. The driver has handed `written` bytes to the link.
     pub(crate) fn end(&self, reason: &CloseReason, written: u64) {
         let mut wakers = Vec::new();
         let mut state = self.lock();
         state.closed = Some(reason.clone());
         state.driver = None;
+        state.direct = None;
+        let written = written + state.written;
         state.calls.fail_all(written, &mut wakers);
         state.waiters.all(&mut wakers);
         drop(state);

@@ -117,6 +117,16 @@ impl Outbound {
         full
     }
 
+    /// Lets `write` write what waits, and returns whether it has written all. It says how many bytes it has written;
+    /// those that are left stay at the front.
+    pub fn write_with(&mut self, write: impl FnOnce(&[u8]) -> usize) -> bool {
+        self.close_record();
+        let n = write(&self.buf).min(self.buf.len());
+        self.taken += n as u64;
+        self.buf.drain(..n);
+        self.buf.is_empty()
+    }
+
     fn open_record(&mut self) {
         match self.open {
             Some(start) if self.buf.len() - start < record::HEADER + record::TARGET_BODY => {}
