@@ -36,7 +36,7 @@ impl Server {
     /// The first address it listens on, with the port it got.
     ///
     /// # Panics
-    /// If the server was built with [`ServerBuilder::no_listener`].
+    /// If the server was built with [`ServerBuilder::no_listener`](crate::ServerBuilder::no_listener).
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addrs().first().copied().expect("a server without a listener has no address")
     }

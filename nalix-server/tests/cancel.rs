@@ -1,6 +1,6 @@
 //! Callers that give up, at every moment at which they can.
 
-#![allow(clippy::unwrap_used)] // helpers of tests
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! How connections end when one side wants it, and when one side does not read.
 
-#![allow(clippy::unwrap_used)] // helpers of tests
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! Calls that take too long, seen from both sides. Time is paused: nothing here waits in earnest.
 
-#![allow(clippy::unwrap_used)] // helpers of tests
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! Where messages meet limits and reads meet records: the largest and the smallest, and every place to cut a stream.
 
-#![allow(clippy::unwrap_used)] // helpers of tests
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! What peers may do before their handshake is done, and what they may not.
 
-#![allow(clippy::unwrap_used)] // helpers of tests
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

@@ -1,21 +1,21 @@
 //! Peers that send what they must not. Each case is followed by something valid, to see what has become of the
 //! connection: a bad packet fails alone, a bad frame or record ends the connection with one goodbye.
 
-#![allow(clippy::unwrap_used)] // helpers of tests
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
 use std::collections::{BTreeMap, HashMap};
 
 use nalix_core::{
-    CallId, CloseCode, Code, Opcode, RequestError, Wire,
+    CallId, CloseCode, Code, Opcode, Wire,
     frame::{FrameKind, Head},
     record::{self, RecordKind},
     wire::to_vec,
 };
 use nalix_server::{Options, packet, packet_controller};
 
-use support::{Both, Live, RawPeer, cancel, frame, record, request, soon};
+use support::{Both, Live, RawPeer, bad_bodies, cancel, frame, record, request, soon};
 
 #[packet(opcode = 0x1001, reply = u32)]
 struct Double(u32);
@@ -287,36 +287,6 @@ async fn unknown_kinds_of_frames_are_answered() {
     }
 }
 
-/// What is wrong with each, and the bytes of a record's body.
-fn bad_bodies() -> Vec<(&'static str, Vec<u8>)> {
-    let ping = Head::plain(FrameKind::Ping);
-    vec![
-        ("kind 0", vec![0, 0, 0]),
-        ("zeros", vec![0; 100]),
-        ("a reserved flag", vec![0x10 | 9, 0]),
-        ("another reserved flag", vec![0x80 | 9, 0]),
-        ("compression nobody has agreed on", vec![0x20 | 9, 0]),
-        ("metadata on a ping", vec![0x40 | 9, 1, 0]),
-        ("a tag alone", vec![9]),
-        ("a request without its opcode", vec![2, 0, 0x01]),
-        ("an id that does not end", vec![2, 0x80, 0x80, 0x80, 0x80]),
-        ("an id over 32 bits", vec![2, 0xff, 0xff, 0xff, 0xff, 0x1f, 1, 0x10, 0]),
-        ("an id in too many bytes", vec![2, 0x80, 0x00, 1, 0x10, 0]),
-        ("a payload longer than its record", vec![9, 5, 1, 2]),
-        ("a length over 32 bits", vec![9, 0xff, 0xff, 0xff, 0xff, 0x7f]),
-        ("a ping of 33 bytes", frame(ping, &[1; 33])),
-        ("a cancel with a payload", frame(Head::of_call(FrameKind::Cancel, CallId::new(0)), b"x")),
-        ("an empty control message", frame(Head::plain(FrameKind::Control), b"")),
-        ("a goodbye whose text is no text", frame(Head::plain(FrameKind::Control), b"\0\0\0\x02\xff\xff")),
-        ("a goodbye without its text", frame(Head::plain(FrameKind::Control), b"\0\0\0\x05ab")),
-        ("metadata longer than its frame", vec![0x42, 0, 1, 0x10, 1, 9]),
-        ("metadata with a bad time", vec![0x42, 0, 1, 0x10, 5, 4, 1, 2, 0x80, 0x00]),
-        ("a request without any metadata to its flag", vec![0x42, 0, 1, 0x10, 0]),
-        ("an id above the limit", double(1_024)),
-        ("the highest id", double(u32::MAX)),
-    ]
-}
-
 /// One fault, one goodbye. The valid frames in front have been handled, those behind never are.
 #[tokio::test(start_paused = true)]
 async fn a_bad_frame_ends_the_connection_once() {
@@ -468,82 +438,4 @@ async fn damaged_streams_harm_only_their_own_connection() {
     both.server_is_empty().await;
     strict.live.is(0).await;
     RawPeer::connect(&both.server).await.ping().await;
-}
-
-// The client's side.
-
-/// A malicious server: answers to ids that were never given, twice, and with the wrong types.
-#[tokio::test(start_paused = true)]
-async fn a_client_survives_answers_to_nothing() {
-    let (mut peer, session) = RawPeer::accept(Options::default()).await;
-    let call = tokio::spawn({
-        let session = session.clone();
-        async move { session.request(Double(4)).await }
-    });
-    let asked = peer.frame().await.unwrap();
-    assert_eq!(asked.kind, FrameKind::Request);
-    let reply = |id: u32, payload: &[u8]| frame(Head::of_call(FrameKind::Reply, CallId::new(id)), payload);
-    let others: Vec<_> = [1, 2, 1_000, u32::MAX].iter().map(|&id| reply(id, b"????")).collect();
-    peer.send(&others).await;
-    peer.ping().await;
-    assert!(!call.is_finished());
-    let id = asked.id.get();
-    peer.send(&[reply(id, &to_vec(&8u32).unwrap()), reply(id, b"again"), reply(id, b"and again")]).await;
-    assert_eq!(soon(call).await.unwrap(), Ok(8));
-    peer.ping().await;
-    assert_eq!(session.connection().late_answers(), 6);
-    assert_eq!(session.connection().calls_in_flight(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_bad_answer_fails_its_call_alone() {
-    let (mut peer, session) = RawPeer::accept(Options::default()).await;
-    for (kind, payload) in [
-        (FrameKind::Reply, &b""[..]),
-        (FrameKind::Reply, b"abc"),
-        (FrameKind::Error, b""),
-        (FrameKind::Error, b"\x07"),
-        (FrameKind::Error, b"\0"),
-        (FrameKind::Error, b"\0\x0d\0\x02\xff\xff"),
-        (FrameKind::Error, b"\0\xff\xff\xff\x7f\0\0"),
-        // An application error where the packet declares none.
-        (FrameKind::Error, b"\x01abc"),
-    ] {
-        let call = tokio::spawn({
-            let session = session.clone();
-            async move { session.request(Double(4)).await }
-        });
-        let asked = peer.frame().await.unwrap();
-        peer.send(&[frame(Head::of_call(kind, asked.id), payload)]).await;
-        match soon(call).await.unwrap() {
-            Err(RequestError::Decode(_)) => {}
-            other => panic!("{kind:?} {payload:?}: {other:?}"),
-        }
-        peer.ping().await;
-    }
-    assert_eq!(session.connection().calls_in_flight(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_client_closes_once_on_bad_bytes_of_its_server() {
-    for (what, body) in bad_bodies() {
-        let (mut peer, session) = RawPeer::accept(Options::default()).await;
-        let call = tokio::spawn({
-            let session = session.clone();
-            async move { session.request(Never).await }
-        });
-        assert_eq!(peer.frame().await.unwrap().kind, FrameKind::Request);
-        let ping = frame(Head::plain(FrameKind::Ping), b"");
-        peer.write(&[record(&[body]), record(&[ping])].concat()).await;
-        // `goodbye` sees that the ping behind the fault has no answer.
-        let reason = peer.goodbye().await;
-        assert_eq!(reason.code, CloseCode::ProtocolError, "{what}: {reason}");
-        drop(peer);
-        match soon(call).await.unwrap() {
-            Err(RequestError::Disconnected { maybe_executed: true, reason: found }) => {
-                assert_eq!(found.message, reason.message, "{what}");
-            }
-            other => panic!("{what}: {other:?}"),
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! In what order packets are handled, and what runs beside what.
 
-#![allow(clippy::unwrap_used)] // helpers of tests
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

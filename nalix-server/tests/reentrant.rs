@@ -1,6 +1,6 @@
 //! Handlers that call the side which called them, while it waits.
 
-#![allow(clippy::unwrap_used)] // helpers of tests
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

@@ -32,7 +32,7 @@ pub(crate) trait Client: Send + 'static {
     fn echo(&mut self, data: &Bytes) -> impl Future<Output = Result<usize, Error>> + Send;
 
     /// Keeps `in_flight` calls of `Sum` going; at `stop`, waits for those in flight and returns. Libraries whose
-    /// client is made of futures implement [`Caller`](super::Caller) and call [`callers`](super::callers).
+    /// client is made of futures implement [`Caller`](super::Caller) and call [`callers`](super::callers()).
     fn pipeline(
         &mut self,
         in_flight: usize,

@@ -77,6 +77,10 @@ impl Inbound {
     ///
     /// Memory grows with what has been received, never with what a header claims.
     pub fn buffer(&mut self) -> &mut BytesMut {
+        // The same memory as for the last read, if nobody holds a payload in it: it is still in the cache.
+        if self.buf.is_empty() && self.buf.try_reclaim(self.chunk) {
+            return &mut self.buf;
+        }
         let spare = self.buf.capacity() - self.buf.len();
         if spare < self.chunk / 2 {
             self.buf.reserve(self.chunk.max(self.buf.len()));

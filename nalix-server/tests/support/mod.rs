@@ -3,12 +3,14 @@
 // Every test binary takes what it needs.
 #![allow(dead_code, unused_imports)]
 
+mod bad;
 mod blob;
 mod live;
 mod pair;
 mod raw;
 
 pub(crate) use self::{
+    bad::bad_bodies,
     blob::Blob,
     live::{Guard, Live},
     pair::{Both, server, soon},
