@@ -19,10 +19,12 @@ pub(crate) fn run(options: &Compare) -> Result<bool, Error> {
         options.json.as_ref().map(|path| File::options().create(true).append(true).open(path)).transpose()?;
     let mut all_well = true;
     println!("{} cores, {} runs of {:?} each", cores::count(), options.runs, options.window);
-    for case in options.suite.cases(options.quick) {
-        if !case.to_string().contains(&options.case) {
-            continue;
-        }
+    let cases = options.suite.cases(options.quick);
+    let chosen = |case: &Case| case.to_string().contains(&options.case);
+    if !cases.iter().any(chosen) {
+        return Err(format!("no case has `{}` in its name", options.case).into());
+    }
+    for case in cases.into_iter().filter(chosen) {
         let rows = interleave(&case, options, &mut all_well);
         print!("\n{}", table(&case, &rows));
         if let Some(log) = &mut log {

@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+mod support;
 
 use std::io::ErrorKind;
 
-use common::session;
 use nalix_server::{BuildError, Context, Server, ServerBuilder, State, packet, packet_controller};
+use support::session;
 
 #[packet(opcode = 0x1001, reply = u32)]
 struct One;

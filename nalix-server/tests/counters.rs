@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+mod support;
 
 use std::{
     sync::{
@@ -12,13 +12,13 @@ use std::{
     time::Duration,
 };
 
-use common::{session, until, within};
 use nalix_client::{Client, ConnectError};
 use nalix_core::{connection::connect, handshake::Contracts};
 use nalix_server::{
     Advice, CloseCode, CloseReason, Context, Options, Server, ServerHandle, link::StreamLink, link::memory,
     packet, packet_controller,
 };
+use support::{session, until, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[packet(opcode = 0x1001, reply = ())]

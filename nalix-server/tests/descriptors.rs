@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![cfg(target_os = "linux")]
 
-mod common;
+mod support;
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -13,9 +13,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{record::Recorder, within};
 use nalix_client::Client;
 use nalix_server::{Options, Server, packet, packet_controller};
+use support::{Recorder, within};
 
 #[packet(opcode = 0x1001, reply = u32)]
 struct Hello;

@@ -2,12 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+mod support;
 
 use std::{io, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use common::{Gauge, eventually, session, until, within};
 use nalix_client::{Client, ConnectError};
 use nalix_core::{
     connection::{Driver, Serving, connect},
@@ -18,6 +17,7 @@ use nalix_server::{
     Advice, CloseCode, CloseReason, Code, Context, DrainReport, Options, RequestError, Router, Server,
     ServerBuilder, ServerHandle, Status, link::StreamLink, link::memory, packet, packet_controller,
 };
+use support::{Live, eventually, session, until, within};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     sync::{Notify, Semaphore},
@@ -39,16 +39,16 @@ struct Large;
 
 #[derive(Clone)]
 struct Lab {
-    running: Gauge,
+    running: Live,
     gate: Arc<Semaphore>,
-    gone: Gauge,
+    gone: Live,
     endless_goodbye: bool,
 }
 
 impl Lab {
     fn new() -> Self {
         let gate = Arc::new(Semaphore::new(0));
-        Self { running: Gauge::default(), gate, gone: Gauge::default(), endless_goodbye: false }
+        Self { running: Live::default(), gate, gone: Live::default(), endless_goodbye: false }
     }
 }
 
@@ -123,7 +123,7 @@ async fn a_running_call_is_finished_and_a_new_one_is_refused() {
         let session = session.clone();
         async move { session.request(Hold).await }
     });
-    until("the call runs", || lab.running.now() == 1).await;
+    until("the call runs", || lab.running.count() == 1).await;
     stop.notify_one();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let error = session.request(Quick { n: 1 }).await.unwrap_err();
@@ -144,17 +144,17 @@ async fn an_endless_handler_is_stopped_when_the_time_is_up() {
         let session = session.clone();
         async move { session.request(Hold).no_timeout().await }
     });
-    until("the call runs", || lab.running.now() == 1).await;
+    until("the call runs", || lab.running.count() == 1).await;
     let begun = Instant::now();
     stop.notify_one();
     assert_eq!(report(running).await, (0, 1));
     let took = begun.elapsed();
     assert!((2_000..2_500).contains(&took.as_millis()), "{took:?}");
-    assert_eq!(lab.running.now(), 0, "it is really stopped");
+    assert_eq!(lab.running.count(), 0, "it is really stopped");
     let error = call.await.unwrap().unwrap_err();
     assert!(matches!(&error, RequestError::Disconnected { maybe_executed: true, .. }), "{error:?}");
     assert_eq!(session.closed().await.code, CloseCode::GoingAway, "it is told, too");
-    assert_eq!(lab.gone.total(), 1);
+    assert_eq!(lab.gone.entered(), 1);
 }
 
 /// What the server says to a peer that has not finished its handshake, or nothing.
@@ -238,9 +238,9 @@ async fn everything_at_once_is_counted_right() {
     let idle = session(&server).await;
     let (finishing, endless) = (session(&server).await, session(&server).await);
     let first = tokio::spawn(async move { finishing.request(Hold).no_timeout().await });
-    until("it runs", || lab.running.now() == 1).await;
+    until("it runs", || lab.running.count() == 1).await;
     let second = tokio::spawn(async move { endless.request(Hold).no_timeout().await });
-    until("both run", || lab.running.now() == 2).await;
+    until("both run", || lab.running.count() == 2).await;
     let (raw, theirs) = tokio::io::duplex(1024);
     server.serve_link(StreamLink::new(theirs));
     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -254,7 +254,7 @@ async fn everything_at_once_is_counted_right() {
     assert!(second.await.unwrap().is_err());
     assert_eq!(idle.closed().await.code, CloseCode::GoingAway);
     assert_eq!(peer.await.unwrap().unwrap().code, CloseCode::GoingAway);
-    assert_eq!((server.connection_count(), lab.gone.total()), (0, 3));
+    assert_eq!((server.connection_count(), lab.gone.entered()), (0, 3));
 }
 
 #[tokio::test(start_paused = true)]
@@ -266,7 +266,7 @@ async fn zero_drain_time_cuts_off_at_once_and_still_says_goodbye() {
         let session = session.clone();
         async move { session.request(Hold).no_timeout().await }
     });
-    until("the call runs", || lab.running.now() == 1).await;
+    until("the call runs", || lab.running.count() == 1).await;
     let begun = Instant::now();
     stop.notify_one();
     assert_eq!(report(running).await, (0, 1));
@@ -281,7 +281,7 @@ async fn endless_drain_time_waits_for_the_last_call() {
     let (server, stop, running) = start(builder(&lab).drain_timeout(Duration::MAX)).await;
     let session = session(&server).await;
     let call = tokio::spawn(async move { session.request(Hold).no_timeout().await });
-    until("the call runs", || lab.running.now() == 1).await;
+    until("the call runs", || lab.running.count() == 1).await;
     stop.notify_one();
     tokio::time::sleep(Duration::from_secs(365 * 24 * 3600)).await;
     assert!(!running.is_finished());

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+mod support;
 
 use std::{
     sync::{
@@ -12,12 +12,12 @@ use std::{
     time::Duration,
 };
 
-use common::{session, until, within};
 use nalix_client::{Client, SessionState};
 use nalix_server::{
     CloseCode, CloseReason, Code, Context, Options, RequestError, Server, ServerHandle, link::StreamLink,
     link::memory, packet, packet_controller,
 };
+use support::{session, until, within};
 use tokio::{io::AsyncWriteExt, sync::Semaphore};
 
 #[packet(opcode = 0x1001, reply = u32)]

@@ -2,15 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+mod support;
 
 use std::{io::ErrorKind, net::SocketAddr, time::Duration};
 
-use common::{eventually, within};
 use nalix_client::{Client, ConnectError, Session};
 use nalix_server::{
     BuildError, Context, Server, ServerBuilder, link::tcp::ListenOptions, packet, packet_controller,
 };
+use support::{eventually, within};
 
 /// Who the server thinks the caller is.
 #[packet(opcode = 0x1001, reply = (Option<SocketAddr>, Option<SocketAddr>))]

@@ -2,13 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+mod support;
 
 use std::collections::HashSet;
 
-use common::{raw, within};
-use nalix_core::frame::FrameKind;
+use nalix_core::{
+    Opcode,
+    frame::{FrameKind, Head},
+};
 use nalix_server::{Code, Server, packet, packet_controller};
+use support::{RawPeer, frame, request, status, within};
 
 #[packet(opcode = 0x0100, reply = u32)]
 struct Lowest;
@@ -64,16 +67,17 @@ impl Private {
 async fn the_first_and_the_last_opcode_work_and_all_unknown_ones_are_answered() {
     let builder = Server::builder().plaintext().no_listener().controller(Ends);
     let server = builder.build().await.unwrap().spawn().0;
-    let mut peer = raw::RawPeer::connect(&server).await;
+    let mut peer = RawPeer::connect(&server).await;
     let mut served = HashSet::new();
     let all: Vec<u16> = (0..=u16::MAX).collect();
     for opcodes in all.chunks(1024) {
+        let mut frames = Vec::new();
         for (id, &opcode) in (0..).zip(opcodes) {
-            peer.request(id, opcode, &[]);
-            peer.notify(opcode, &[]);
+            frames.push(request(id, opcode, &[]));
+            frames.push(frame(Head::notify(Opcode::new(opcode)), &[]));
         }
-        peer.plain(FrameKind::Ping, b"still there?");
-        peer.flush().await;
+        frames.push(frame(Head::plain(FrameKind::Ping), b"still there?"));
+        peer.send(&frames).await;
         let mut answered = HashSet::new();
         while answered.len() < opcodes.len() + 1 {
             let frame = within("an answer", peer.frame()).await.expect("the connection is open");
@@ -85,7 +89,7 @@ async fn the_first_and_the_last_opcode_work_and_all_unknown_ones_are_answered() 
                     assert!(answered.insert(Some(id)));
                 }
                 FrameKind::Error => {
-                    assert_eq!(raw::status(&frame.payload).code, Code::Unimplemented);
+                    assert_eq!(status(&frame.payload).code, Code::Unimplemented);
                     assert!(answered.insert(Some(id)));
                 }
                 other => panic!("{other:?}"),
@@ -98,7 +102,7 @@ async fn the_first_and_the_last_opcode_work_and_all_unknown_ones_are_answered() 
 #[tokio::test(start_paused = true)]
 async fn controllers_with_a_default_are_discovered() {
     let server = Server::builder().plaintext().no_listener().discover().build().await.unwrap().spawn().0;
-    let session = common::session(&server).await;
+    let session = support::session(&server).await;
     assert_eq!(session.request(Lowest).await, Ok(1));
     assert_eq!(session.request(Highest).await, Ok(2));
     assert_eq!(session.request(Found).await, Ok(3));
@@ -112,5 +116,5 @@ async fn a_controller_that_is_discovered_and_given_is_a_duplicate() {
     assert!(error.contains("0x0100") && error.matches("Ends::lowest").count() == 2, "{error}");
     let builder = Server::builder().plaintext().no_listener().discover();
     let server = builder.controller(Private(9)).build().await.unwrap().spawn().0;
-    assert_eq!(common::session(&server).await.request(NotFound).await, Ok(9));
+    assert_eq!(support::session(&server).await.request(NotFound).await, Ok(9));
 }

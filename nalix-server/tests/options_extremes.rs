@@ -2,17 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+mod support;
 
 use std::{sync::Arc, time::Duration};
 
-use common::{Gauge, session, until, within};
 use nalix_client::{Client, ConnectError, Session};
 use nalix_core::packet::NoError;
 use nalix_server::{
     CloseCode, Code, Options, RequestError, Server, ServerHandle, Status, link::memory, packet,
     packet_controller,
 };
+use support::{Live, RawPeer, session, until, within};
 use tokio::{sync::Semaphore, time::Instant};
 
 #[packet(opcode = 0x1001, reply = ())]
@@ -33,9 +33,9 @@ struct Noted {
 
 #[derive(Clone)]
 struct Lab {
-    running: Gauge,
+    running: Live,
     gate: Arc<Semaphore>,
-    noted: Gauge,
+    noted: Live,
 }
 
 #[packet_controller]
@@ -67,7 +67,7 @@ impl Lab {
 }
 
 async fn serve(options: Options) -> (ServerHandle, Lab) {
-    let lab = Lab { running: Gauge::default(), gate: Arc::new(Semaphore::new(0)), noted: Gauge::default() };
+    let lab = Lab { running: Live::default(), gate: Arc::new(Semaphore::new(0)), noted: Live::default() };
     let builder = Server::builder().plaintext().no_listener().controller(lab.clone()).options(options);
     (builder.build().await.unwrap().spawn().0, lab)
 }
@@ -131,7 +131,7 @@ async fn live(options: &Options, may_fail: bool) {
             }
         }
         if !may_fail {
-            until("all have come", || lab.noted.total() == 50).await;
+            until("all have come", || lab.noted.entered() == 50).await;
         }
         tokio::time::sleep(3 * 365 * DAY).await;
         within("the close", session.close()).await;
@@ -225,9 +225,9 @@ async fn a_call_without_any_time_left_never_runs() {
     assert_eq!(session.request(Nothing).await.unwrap_err().code(), Some(Code::DeadlineExceeded));
     assert_eq!(session.request(Nothing).no_timeout().await.unwrap_err().code(), Some(Code::DeadlineExceeded));
     assert_eq!(session.request(Nothing).timeout(Duration::ZERO).await, Err(RequestError::Timeout));
-    assert_eq!(lab.noted.total(), 0);
+    assert_eq!(lab.noted.entered(), 0);
     session.send(&Noted { n: 1 }).await.unwrap();
-    until("one-way packets have no deadline", || lab.noted.total() == 1).await;
+    until("one-way packets have no deadline", || lab.noted.entered() == 1).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -242,7 +242,7 @@ async fn any_time_may_be_allowed_for_a_request() {
                 let session = session.clone();
                 async move { session.request(Hold).timeout(time).await }
             });
-            until("it runs", || lab.running.now() == 1).await;
+            until("it runs", || lab.running.count() == 1).await;
             tokio::time::sleep(2 * 365 * DAY).await;
             assert!(!held.is_finished());
             lab.gate.add_permits(1);
@@ -265,7 +265,7 @@ async fn the_longest_that_a_handler_may_run_is_kept_whatever_the_caller_allows()
     for call in [session.request(Hold).no_timeout(), session.request(Hold).timeout(Duration::MAX)] {
         let begun = Instant::now();
         assert_eq!(call.await.unwrap_err().code(), Some(Code::DeadlineExceeded));
-        assert_eq!((begun.elapsed().as_secs(), lab.running.now()), (5, 0));
+        assert_eq!((begun.elapsed().as_secs(), lab.running.count()), (5, 0));
     }
 }
 
@@ -277,7 +277,7 @@ async fn a_connection_is_there_after_three_idle_years() {
         let session = session.clone();
         async move { session.request(Hold).no_timeout().await }
     });
-    until("it runs", || lab.running.now() == 1).await;
+    until("it runs", || lab.running.count() == 1).await;
     tokio::time::advance(3 * 365 * DAY).await;
     assert_eq!(session.request(Echo { bytes: vec![1, 2, 3] }).await, Ok(vec![1, 2, 3]));
     tokio::time::sleep(3 * 365 * DAY).await;
@@ -292,7 +292,7 @@ async fn an_endless_close_time_waits_for_the_peer_to_have_read() {
         let mut options = Options::default();
         options.close_timeout = time;
         let (server, _) = serve(options).await;
-        let mut peer = common::raw::RawPeer::connect(&server).await;
+        let mut peer = RawPeer::connect(&server).await;
         until("it is open", || server.connection_count() == 1).await;
         server.connections()[0].close();
         tokio::time::sleep(DAY).await;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+mod support;
 
 use std::{
     collections::HashSet,
@@ -12,12 +12,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Gauge, eventually, within};
 use nalix_client::{Client, Session};
 use nalix_server::{
     BuildError, CloseCode, CloseReason, Code, Context, Cores, DrainReport, Server, ServerBuilder,
     ServerHandle, packet, packet_controller,
 };
+use support::{Live, eventually, within};
 use tokio::task::JoinHandle;
 
 #[packet(opcode = 0x1001, reply = String)]
@@ -33,8 +33,8 @@ struct Endless;
 struct Block;
 
 struct Lab {
-    running: Gauge,
-    gone: Gauge,
+    running: Live,
+    gone: Live,
     block: Mutex<Option<mpsc::Receiver<()>>>,
 }
 
@@ -78,8 +78,8 @@ struct Bench {
     address: SocketAddr,
     handle: ServerHandle,
     report: JoinHandle<Result<DrainReport, BuildError>>,
-    running: Gauge,
-    gone: Gauge,
+    running: Live,
+    gone: Live,
     release: mpsc::Sender<()>,
 }
 
@@ -89,7 +89,7 @@ fn builder(lab: Lab) -> ServerBuilder {
 
 impl Bench {
     async fn new(cores: Cores) -> Self {
-        let (running, gone) = (Gauge::default(), Gauge::default());
+        let (running, gone) = (Live::default(), Live::default());
         let (release, block) = mpsc::channel();
         let lab = Lab { running: running.clone(), gone: gone.clone(), block: Mutex::new(Some(block)) };
         let server = builder(lab).cores(cores).build().await.unwrap();
@@ -133,7 +133,7 @@ async fn connections_are_spread_over_the_threads_and_stay_where_they_are() {
     assert_eq!(bench.handle.connection_count(), 60);
     let gone = bench.gone.clone();
     assert_eq!(bench.stop().await, (60, 0));
-    assert_eq!(gone.total(), 60);
+    assert_eq!(gone.entered(), 60);
     for session in sessions {
         assert_eq!(session.closed().await.code, CloseCode::GoingAway);
     }
@@ -160,11 +160,11 @@ async fn endless_handlers_are_cut_off_and_their_hooks_run() {
         calls.push(tokio::spawn(async move { (session.request(Endless).no_timeout().await, session) }));
     }
     let (running, gone) = (bench.running.clone(), bench.gone.clone());
-    eventually("all run", || running.now() == 10).await;
+    eventually("all run", || running.count() == 10).await;
     let begun = Instant::now();
     assert_eq!(bench.stop().await, (0, 10));
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
-    assert_eq!((running.now(), gone.total()), (0, 10));
+    assert_eq!((running.count(), gone.entered()), (0, 10));
     for call in calls {
         let (outcome, session) = call.await.unwrap();
         assert!(outcome.is_err());
@@ -178,7 +178,7 @@ async fn a_handler_that_blocks_a_thread_of_its_own_does_not_hold_the_server_up()
     let session = bench.session().await;
     let call = tokio::spawn(async move { session.request(Block).no_timeout().await });
     let (running, release) = (bench.running.clone(), bench.release.clone());
-    eventually("it runs", || running.now() == 1).await;
+    eventually("it runs", || running.count() == 1).await;
     assert_eq!(bench.stop().await, (0, 1));
     assert!(call.await.unwrap().is_err());
     drop(release);
@@ -197,9 +197,9 @@ async fn as_many_threads_as_the_machine_has_cores() {
 
 #[tokio::test]
 async fn dropping_the_run_ends_the_threads_once_their_clients_have_left() {
-    let lab = Arc::new(Gauge::default());
+    let lab = Arc::new(Live::default());
     let (release, block) = mpsc::channel();
-    let lab = Lab { running: Gauge::default(), gone: (*lab).clone(), block: Mutex::new(Some(block)) };
+    let lab = Lab { running: Live::default(), gone: (*lab).clone(), block: Mutex::new(Some(block)) };
     let gone = lab.gone.clone();
     let server = builder(lab).cores(each(2)).build().await.unwrap();
     let (address, handle) = (server.local_addr(), server.handle());
@@ -212,6 +212,6 @@ async fn dropping_the_run_ends_the_threads_once_their_clients_have_left() {
     eventually("the port is free", || std::net::TcpListener::bind(address).is_ok()).await;
     assert!(session.request(Thread).await.unwrap().starts_with("nalix-"));
     session.close().await;
-    eventually("it is gone", || gone.total() == 1 && handle.connection_count() == 0).await;
+    eventually("it is gone", || gone.entered() == 1 && handle.connection_count() == 0).await;
     drop(release);
 }

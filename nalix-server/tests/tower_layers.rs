@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+mod support;
 
 use std::{
     pin::pin,
@@ -14,7 +14,6 @@ use std::{
     time::Duration,
 };
 
-use common::{Gauge, session, until, within};
 use nalix_core::{
     connection::{Driver, Serving, connect},
     handshake::Contracts,
@@ -24,6 +23,7 @@ use nalix_server::{
     Call, Code, Connection, Options, RequestError, Router, Server, ServerBuilder, ServerHandle, Status,
     link::memory, packet, packet_controller,
 };
+use support::{Live, session, until, within};
 use tokio::{
     sync::Semaphore,
     task::{JoinHandle, JoinSet},
@@ -57,13 +57,13 @@ struct Filler {
 
 #[derive(Clone)]
 struct Lab {
-    running: Gauge,
+    running: Live,
     gate: Arc<Semaphore>,
 }
 
 impl Lab {
     fn new() -> Self {
-        Self { running: Gauge::default(), gate: Arc::new(Semaphore::new(0)) }
+        Self { running: Live::default(), gate: Arc::new(Semaphore::new(0)) }
     }
 }
 
@@ -177,7 +177,7 @@ async fn a_concurrency_limit_holds_across_connections_and_loses_no_permit() {
     for _ in 0..3 {
         assert_all_ok(&within("calls", hundred_calls(&server)).await);
     }
-    assert_eq!((lab.running.peak(), lab.running.now(), violations.load(SeqCst)), (1, 0, 0));
+    assert_eq!((lab.running.peak(), lab.running.count(), violations.load(SeqCst)), (1, 0, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -237,7 +237,7 @@ async fn a_timeout_is_deadline_exceeded_and_stops_the_handler() {
     let session = session(&server).await;
     let error = session.request(Hold).timeout(Duration::from_secs(3600)).await.unwrap_err();
     assert_eq!(error.code(), Some(Code::DeadlineExceeded), "{error}");
-    assert_eq!((lab.running.total(), lab.running.now()), (1, 0));
+    assert_eq!((lab.running.entered(), lab.running.count()), (1, 0));
     assert_eq!(session.request(Work { id: 1 }).await, Ok(1));
 }
 
@@ -263,7 +263,7 @@ async fn full(lab: &Lab) -> (ServerHandle, JoinHandle<Result<(), RequestError<No
     let server = run(builder(lab).layer(ConcurrencyLimitLayer::new(1)).build().await.unwrap());
     let holder = session(&server).await;
     let held = tokio::spawn(async move { holder.request(Hold).no_timeout().await });
-    until("the call runs", || lab.running.now() == 1).await;
+    until("the call runs", || lab.running.count() == 1).await;
     (server, held)
 }
 
@@ -339,7 +339,7 @@ async fn a_peer_that_does_not_read_does_not_keep_the_permit_its_call_waits_for()
 
     let holder = session(&server).await;
     let held = tokio::spawn(async move { holder.request(Hold).no_timeout().await });
-    until("the call runs", || lab.running.now() == 1).await;
+    until("the call runs", || lab.running.count() == 1).await;
     let waiting = tokio::spawn(async move { deaf.request(Work { id: 1 }).await });
     tokio::select! {
         reason = &mut driver => panic!("{reason}"),

@@ -2,20 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+mod support;
 
 use std::time::Duration;
 
-use common::{
-    raw::RawPeer,
-    record::{Line, Recorder},
-    session, until, within,
-};
 use nalix_client::Client;
-use nalix_core::frame::{Control, FrameKind};
+use nalix_core::{
+    Opcode,
+    frame::{Control, FrameKind, Head},
+};
 use nalix_server::{
     CloseCode, CloseReason, Code, Context, Server, ServerHandle, link::StreamLink, packet, packet_controller,
 };
+use support::{Line, RawPeer, Recorder, frame, request, session, until, within};
 use tokio::io::AsyncWriteExt;
 use tracing::Level;
 
@@ -125,10 +124,8 @@ async fn nothing_that_peers_do_is_a_warning() {
         raw.write_all(bytes).await.unwrap();
     }
     let mut unknown = RawPeer::connect(&server).await;
-    unknown.request(0, 0x7777, b"?");
-    unknown.notify(0x7777, b"?");
-    unknown.request(1, 0x1001, b"");
-    unknown.flush().await;
+    let whisper = frame(Head::notify(Opcode::new(0x7777)), b"?");
+    unknown.send(&[request(0, 0x7777, b"?"), whisper, request(1, 0x1001, b"")]).await;
     assert!(unknown.frame().await.is_some() && unknown.frame().await.is_some());
     drop(unknown);
     gone(&server).await;
@@ -180,8 +177,7 @@ async fn a_peer_cannot_forge_lines_of_the_log() {
         let mut peer = RawPeer::connect(&server).await;
         let reason = CloseReason::new(code, "bye\n2026 ERROR forged\u{1b}[2J\r\u{85}");
         let payload = nalix_core::wire::to_vec(&Control::Close(reason)).unwrap();
-        peer.plain(FrameKind::Control, &payload);
-        peer.flush().await;
+        peer.send(&[frame(Head::plain(FrameKind::Control), &payload)]).await;
         while peer.frame().await.is_some() {}
         drop(peer);
         gone(&server).await;

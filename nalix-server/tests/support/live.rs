@@ -2,52 +2,66 @@
 
 use tokio::sync::watch;
 
+use super::soon;
+
 /// How many guards there are. Clones count together.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Live {
-    count: watch::Sender<usize>,
-    entered: watch::Sender<usize>,
+    counts: watch::Sender<Counts>,
 }
 
-impl Default for Live {
-    fn default() -> Self {
-        Self { count: watch::Sender::new(0), entered: watch::Sender::new(0) }
-    }
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    alive: usize,
+    peak: usize,
+    entered: usize,
 }
 
 impl Live {
     pub(crate) fn enter(&self) -> Guard {
-        self.count.send_modify(|n| *n += 1);
-        self.entered.send_modify(|n| *n += 1);
-        Guard(self.count.clone())
+        self.counts.send_modify(|counts| {
+            counts.alive += 1;
+            counts.entered += 1;
+            counts.peak = counts.peak.max(counts.alive);
+        });
+        Guard(self.counts.clone())
     }
 
     /// How many have ever entered.
     pub(crate) fn entered(&self) -> usize {
-        *self.entered.borrow()
+        self.counts.borrow().entered
     }
 
     pub(crate) fn count(&self) -> usize {
-        *self.count.borrow()
+        self.counts.borrow().alive
+    }
+
+    /// The most that have been alive at once.
+    pub(crate) fn peak(&self) -> usize {
+        self.counts.borrow().peak
     }
 
     /// Waits until exactly `n` guards are alive.
     pub(crate) async fn is(&self, n: usize) {
-        super::soon(async { drop(self.count.subscribe().wait_for(|&count| count == n).await) }).await;
+        self.wait_for(|counts| counts.alive == n).await;
     }
 
     /// Waits until `n` have entered in all.
     pub(crate) async fn has_entered(&self, n: usize) {
-        super::soon(async { drop(self.entered.subscribe().wait_for(|&count| count >= n).await) }).await;
+        self.wait_for(|counts| counts.entered >= n).await;
+    }
+
+    async fn wait_for(&self, reached: impl Fn(&Counts) -> bool) {
+        soon(async { drop(self.counts.subscribe().wait_for(reached).await) }).await;
     }
 }
 
-/// One that is alive until it is dropped.
+/// One that is alive until it is dropped, also half-way through its work.
 #[derive(Debug)]
-pub(crate) struct Guard(watch::Sender<usize>);
+pub(crate) struct Guard(watch::Sender<Counts>);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.0.send_modify(|n| *n -= 1);
+        self.0.send_modify(|counts| counts.alive -= 1);
     }
 }

@@ -1,18 +1,24 @@
-//! What the tests of whole connections share: ends over in-memory links, a peer made by hand, counters to wait for.
+//! What the tests of servers share: ends over in-memory links, a peer made by hand, and ways to wait and to look.
 
-// Every test binary takes what it needs.
-#![allow(dead_code, unused_imports)]
+#![allow(dead_code, unused_imports, reason = "every test takes what it needs")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bad;
 mod blob;
+mod frames;
 mod live;
 mod pair;
 mod raw;
+mod recorder;
+mod wait;
 
 pub(crate) use self::{
     bad::bad_bodies,
     blob::Blob,
+    frames::{cancel, frame, notify, packet_with, record, request, status},
     live::{Guard, Live},
-    pair::{Both, server, soon},
-    raw::{RawPeer, cancel, frame, notify, packet_with, record, request},
+    pair::{Both, server, session},
+    raw::RawPeer,
+    recorder::{Line, Recorder},
+    wait::{eventually, soon, until, within},
 };

@@ -1,21 +1,22 @@
 //! A server and its clients in one process.
 
-use std::{future::Future, time::Duration};
+use std::time::Duration;
 
 use nalix_client::{Client, ClientBuilder, Session};
 use nalix_core::{Connection, controller::Controller, link::memory};
 use nalix_server::{Options, Server, ServerHandle};
-use tokio::time::timeout;
 
-/// Fails the test if `work` hangs. With paused time the wait takes no time at all.
-pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
-    timeout(Duration::from_secs(100), work).await.expect("this hangs")
-}
+use super::soon;
 
 /// A server without a listener, to be handed its links.
 pub(crate) async fn server(controller: impl Controller, options: Options) -> ServerHandle {
     let server = Server::builder().plaintext().no_listener().controller(controller).options(options);
     server.build().await.expect("the server is fine").handle()
+}
+
+/// A session over an in-memory link. It serves nothing.
+pub(crate) async fn session(server: &ServerHandle) -> Session {
+    connect(server, CAPACITY, Client::builder("memory").plaintext()).await
 }
 
 /// A server and the options that tests set.
@@ -33,7 +34,7 @@ impl Both {
 
     pub(crate) async fn with(controller: impl Controller, options: Options) -> Self {
         let server = server(controller, options).await;
-        Self { server, capacity: 64 * 1024, client_options: Options::default() }
+        Self { server, capacity: CAPACITY, client_options: Options::default() }
     }
 
     /// A client that serves nothing.
@@ -72,8 +73,14 @@ impl Both {
     }
 
     async fn connect(&self, builder: ClientBuilder) -> Session {
-        let (ours, theirs) = memory::pair(self.capacity);
-        self.server.serve_link(theirs);
-        builder.connect_over(ours).await.expect("the handshake succeeds")
+        connect(&self.server, self.capacity, builder).await
     }
 }
+
+async fn connect(server: &ServerHandle, capacity: usize, builder: ClientBuilder) -> Session {
+    let (ours, theirs) = memory::pair(capacity);
+    server.serve_link(theirs);
+    builder.connect_over(ours).await.expect("the handshake succeeds")
+}
+
+const CAPACITY: usize = 64 * 1024;

@@ -3,19 +3,18 @@
 use bytes::Bytes;
 use nalix_client::{Client, Session};
 use nalix_core::{
-    CallId, CloseReason, Opcode, Packet, Status,
+    CallId, CloseReason, Status,
     error::ProtocolError,
-    frame::{self, Control, FrameKind, Head, Metadata},
-    handshake::{self, Contracts, Hello, Params},
+    frame::{Control, FrameKind, Head},
+    handshake::{self, Contracts, Hello, HelloReply, Params},
     link::StreamLink,
-    record::{self, RecordKind},
+    record::{RecordKind, build},
     session::{Frame, Inbound, Record},
-    wire::{Encode, to_vec, varint},
 };
 use nalix_server::{Options, ServerHandle};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
-use super::soon;
+use super::{frame, record, soon, status};
 
 /// The other end of a server's or client's link.
 pub(crate) struct RawPeer {
@@ -49,13 +48,14 @@ impl RawPeer {
 
     /// A Hello record with generous limits.
     pub(crate) fn hello() -> Vec<u8> {
-        record::build(RecordKind::Hello, &Hello::new(&params()).body())
+        build(RecordKind::Hello, &Hello::new(&params()).body())
     }
 
     /// Reads the answer to a hello.
     pub(crate) async fn finish_handshake(&mut self) {
         let reply = self.record().await.expect("an answer to the hello");
         assert_eq!(reply.kind, RecordKind::HelloReply);
+        assert_eq!(HelloReply::parse(&reply.body).expect("a good reply").version, 1);
         self.inbound.establish(nalix_core::session::MAX_MESSAGE);
     }
 
@@ -74,7 +74,7 @@ impl RawPeer {
         let hello = Hello::parse(&hello.body).expect("a good hello");
         let params = Params::new(nalix_core::session::MAX_MESSAGE, max_calls, Contracts::default());
         let (reply, _) = handshake::accept(&hello, &params).expect("acceptable");
-        peer.write(&record::build(RecordKind::HelloReply, &reply.body())).await;
+        peer.write(&build(RecordKind::HelloReply, &reply.body())).await;
         peer.inbound.establish(nalix_core::session::MAX_MESSAGE);
         (peer, connecting.await.expect("no panic").expect("the handshake succeeds"))
     }
@@ -121,10 +121,7 @@ impl RawPeer {
     pub(crate) async fn status(&mut self, id: u32) -> Status {
         let frame = self.frame().await.expect("an answer");
         assert_eq!((frame.kind, frame.id), (FrameKind::Error, CallId::new(id)), "{frame:?}");
-        match frame::decode_failure(&frame.payload).expect("a good error") {
-            nalix_core::Failure::Status(status) => status,
-            other => panic!("no status: {other:?}"),
-        }
+        status(&frame.payload)
     }
 
     /// The payload of the next frame, which must be the Reply to the call `id`.
@@ -173,50 +170,4 @@ impl RawPeer {
 
 fn params() -> Params {
     Params::new(nalix_core::session::MAX_MESSAGE, 65_536, Contracts::default())
-}
-
-/// A frame with any payload.
-pub(crate) fn frame(head: Head, payload: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    frame::put_head(&mut out, head);
-    put_varint(&mut out, payload.len());
-    out.extend_from_slice(payload);
-    out
-}
-
-/// A request with any payload.
-pub(crate) fn request(id: u32, opcode: u16, payload: &[u8]) -> Vec<u8> {
-    frame(Head::request(CallId::new(id), Opcode::new(opcode)), payload)
-}
-
-/// A one-way packet.
-pub(crate) fn notify<P: Packet>(packet: &P) -> Vec<u8> {
-    frame(Head::notify(P::OPCODE), &to_vec(packet).expect("encodes"))
-}
-
-/// A request with metadata.
-pub(crate) fn packet_with<P: Packet>(id: u32, packet: &P, metadata: Metadata) -> Vec<u8> {
-    let mut payload = Vec::new();
-    let mut head = Head::request(CallId::new(id), P::OPCODE);
-    if !metadata.is_empty() {
-        head = head.with_metadata();
-        metadata.encode(&mut payload);
-    }
-    payload.extend(to_vec(packet).expect("encodes"));
-    frame(head, &payload)
-}
-
-pub(crate) fn cancel(id: u32) -> Vec<u8> {
-    frame(Head::of_call(FrameKind::Cancel, CallId::new(id)), b"")
-}
-
-/// A record of frames.
-pub(crate) fn record(frames: &[Vec<u8>]) -> Vec<u8> {
-    record::build(RecordKind::Plain, &frames.concat())
-}
-
-fn put_varint(out: &mut Vec<u8>, n: usize) {
-    let mut buf = [0; varint::MAX_LEN];
-    let len = varint::put(n as u64, &mut buf);
-    out.extend_from_slice(&buf[..len]);
 }
