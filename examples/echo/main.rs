@@ -19,8 +19,12 @@ async fn main() -> ExitCode {
         [] => both().await,
         ["server", address] => serve(address).await,
         ["client", address] => client::run(address).await,
+        ["-h" | "--help"] => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
         _ => {
-            eprintln!("usage: echo [server ADDR | client ADDR]        ADDR is host:port");
+            eprintln!("{USAGE}");
             return ExitCode::from(2);
         }
     };
@@ -32,6 +36,8 @@ async fn main() -> ExitCode {
         }
     }
 }
+
+const USAGE: &str = "usage: echo [server ADDR | client ADDR]        ADDR is host:port";
 
 async fn both() -> Result<(), Box<dyn Error>> {
     let server = server::build("127.0.0.1:0").await?;
@@ -50,12 +56,28 @@ async fn both() -> Result<(), Box<dyn Error>> {
 async fn serve(address: &str) -> Result<(), Box<dyn Error>> {
     let server = server::build(address).await?;
     println!("server: listening on {}, Ctrl-C stops it", server.local_addr());
-    let interrupted = async {
-        if let Err(error) = tokio::signal::ctrl_c().await {
-            eprintln!("cannot wait for Ctrl-C: {error}");
-        }
-    };
-    let report = server.run_until(interrupted).await?;
+    let report = server.run_until(interrupted()).await?;
     println!("server: stopped, {} connection(s) drained, {} cut off", report.drained, report.forced);
     Ok(())
+}
+
+/// Resolves when the process is asked to stop, by Ctrl-C or, on Unix, by SIGTERM.
+async fn interrupted() {
+    #[cfg(unix)]
+    let terminated = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut signal) => signal.recv().await,
+            Err(_) => std::future::pending().await,
+        }
+    };
+    #[cfg(not(unix))]
+    let terminated = std::future::pending::<Option<()>>();
+    tokio::select! {
+        result = tokio::signal::ctrl_c() => {
+            if let Err(error) = result {
+                eprintln!("cannot wait for Ctrl-C: {error}");
+            }
+        }
+        _ = terminated => {}
+    }
 }

@@ -91,14 +91,19 @@ impl ClientBuilder {
             tcp::connect(&addrs).await
         };
         let link = match timeout(self.connect_timeout, dial).await {
-            Ok(link) => link?,
-            Err(_) => return Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+            Ok(link) => link,
+            Err(_) => Err(std::io::ErrorKind::TimedOut.into()),
         };
-        self.connect_over(link).await
+        match link {
+            Ok(link) => self.connect_over(link).await,
+            Err(source) => Err(ConnectError::Dial { address: self.address, source }),
+        }
     }
 
     /// Connects over a link that was made by hand, such as one end of
     /// [`link::memory::pair`](nalix_core::link::memory::pair). The address is not used.
+    ///
+    /// Cancel safe: dropped before it is done, it leaves no connection behind.
     ///
     /// # Errors
     /// As [`ClientBuilder::connect`].

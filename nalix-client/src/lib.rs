@@ -23,10 +23,13 @@ mod session;
 
 pub use nalix_core::{
     Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Failure, OneWay,
-    Opcode, Packet, Request, RequestBuilder, RequestError, SendError, State, Status, Wire,
+    Opcode, Packet, Request, RequestBuilder, RequestError, RequestFuture, SendError, Side, State, Status,
+    Wire,
     connection::{ConnectError, Options},
-    controller::RouterError,
-    link, packet, packet_controller,
+    controller::{Extract, RouterError},
+    error::{DecodeError, EncodeError, ProtocolError},
+    handshake::Mismatch,
+    link, packet, packet_controller, wire,
 };
 
 pub use self::{

@@ -32,6 +32,9 @@ impl Drop for Inner {
 pub enum SessionState {
     /// Requests can be made.
     Connected,
+    /// The server has said that it will close soon. It finishes what runs, answers new requests with
+    /// [`Code::Unavailable`](nalix_core::Code) and drops one-way packets.
+    Draining,
     /// It is over.
     Closed(CloseReason),
 }
@@ -63,7 +66,10 @@ impl Session {
         self.inner.connection.request(packet)
     }
 
-    /// Sends a one-way packet: done when it is in the outbox. Cancel safe.
+    /// Sends a one-way packet: done when it is in the outbox. Cancel safe. Takes a reference, since the packet is not
+    /// kept, where a request is kept until its turn has come.
+    ///
+    /// A server that drains drops one-way packets; see [`SessionState::Draining`].
     ///
     /// # Errors
     /// [`SendError`] if the session is over or the packet cannot be sent.
@@ -90,6 +96,7 @@ impl Session {
     /// How the session is now.
     pub fn state(&self) -> SessionState {
         match self.inner.connection.close_reason() {
+            None if self.inner.connection.is_peer_draining() => SessionState::Draining,
             None => SessionState::Connected,
             Some(reason) => SessionState::Closed(reason),
         }

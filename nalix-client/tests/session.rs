@@ -332,3 +332,26 @@ async fn values_are_kept_with_a_connection_by_type() {
     assert_eq!(connection.remove::<u32>().as_deref(), Some(&2));
     assert!(connection.remove::<u32>().is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_session_shows_that_its_server_drains() {
+    let server = server().await;
+    let session = connect(&server).await;
+    let call = tokio::spawn({
+        let session = session.clone();
+        async move { session.request(Forever).await }
+    });
+    until("it is in flight", || session.connection().calls_in_flight() == 1).await;
+    server.connections()[0].drain(Duration::from_secs(5));
+    until("the notice is there", || session.state() == SessionState::Draining).await;
+    // What is refused now should go to another connection, not to this one again.
+    let refused = session.request(Double { n: 1 }).await.unwrap_err();
+    let RequestError::Status(status) = &refused else { panic!("{refused:?}") };
+    assert_eq!(
+        (status.code, status.advice),
+        (nalix_client::Code::Unavailable, nalix_client::Advice::Reconnect)
+    );
+    assert!(refused.is_retryable());
+    assert_eq!(session.closed().await.code, CloseCode::GoingAway);
+    assert!(matches!(call.await.unwrap(), Err(RequestError::Disconnected { maybe_executed: true, .. })));
+}

@@ -210,6 +210,6 @@ pub enum ProtocolError {
     #[error("bad hello: {0}")]
     BadHello(DecodeError),
     /// The peer does not speak this protocol at all.
-    #[error("the peer does not speak nalix")]
+    #[error("what it said is not nalix")]
     BadMagic,
 }

@@ -25,6 +25,8 @@ pub mod session;
 mod status;
 pub mod wire;
 
+/// Makes a type a value that can travel: what it is made of, in the order in which it is written.
+///
 /// ```
 /// use nalix_core::{Wire, wire::{from_slice, to_vec}};
 ///
@@ -45,6 +47,8 @@ pub mod wire;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub use nalix_macros::Wire;
+/// Makes a struct or enum a packet: a value with an opcode, and with a reply if it is a request.
+///
 /// ```
 /// use nalix_core::{Packet, Wire, packet};
 ///
@@ -70,6 +74,8 @@ pub use nalix_macros::Wire;
 /// assert_eq!(Said::NAME, "Said");
 /// ```
 pub use nalix_macros::packet;
+/// Makes the methods of a type that are marked `#[packet]` the handlers of packets.
+///
 /// ```
 /// use nalix_core::{CloseReason, Context, Status, controller::Router, packet, packet_controller};
 ///

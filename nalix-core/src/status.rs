@@ -171,6 +171,31 @@ impl Status {
         Self::new(Code::NotFound, message)
     }
 
+    /// [`Code::AlreadyExists`].
+    pub fn already_exists(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::AlreadyExists, message)
+    }
+
+    /// [`Code::FailedPrecondition`].
+    pub fn failed_precondition(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::FailedPrecondition, message)
+    }
+
+    /// [`Code::Aborted`].
+    pub fn aborted(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::Aborted, message)
+    }
+
+    /// [`Code::OutOfRange`].
+    pub fn out_of_range(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::OutOfRange, message)
+    }
+
+    /// [`Code::Unauthenticated`], with advice to authenticate.
+    pub fn unauthenticated(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::Unauthenticated, message).with_advice(Advice::Authenticate)
+    }
+
     /// [`Code::PermissionDenied`].
     pub fn permission_denied(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Code::PermissionDenied, message)
@@ -209,7 +234,8 @@ impl std::error::Error for Status {}
 
 /// How a handler fails whose packet declares an error type: with that error, or with a [`Status`].
 ///
-/// `?` converts from both.
+/// `?` converts from a [`Status`], and from error types with `derive(Wire)` that are not generic; for others, there is
+/// `.map_err(Failure::Application)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure<E> {
     /// The packet's own error type.

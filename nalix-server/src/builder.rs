@@ -110,13 +110,43 @@ impl<L> ServerBuilder<L> {
         self
     }
 
-    /// Adds shared state, for handlers that take `State<T>`. One value of each type.
+    /// Adds shared state, for handlers that take [`State<T>`](nalix_core::State). One value of each type; it is put into
+    /// an `Arc` here.
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.router.state(value);
         self
     }
 
     /// Puts a layer around all handlers. A layer that is added first sees a call first.
+    ///
+    /// What a caller is told of a layer's error: a [`Status`](nalix_core::Status) as it is, tower's `Elapsed` as
+    /// `DeadlineExceeded`, its `Overloaded` as `ResourceExhausted`, anything else as `Internal`. The service must be
+    /// `Clone`; one that is not, such as tower's `RateLimit`, goes behind a `BufferLayer`.
+    ///
+    /// ```
+    /// # use nalix_server::{Server, packet, packet_controller};
+    /// # #[packet(opcode = 0x1f01, reply = u32)]
+    /// # struct Answer;
+    /// # struct Oracle;
+    /// # #[packet_controller]
+    /// # impl Oracle {
+    /// #     #[packet]
+    /// #     fn answer(&self, _: Answer) -> u32 { 42 }
+    /// # }
+    /// # async fn f() -> Result<(), nalix_server::BuildError> {
+    /// use std::time::Duration;
+    /// use tower::{limit::ConcurrencyLimitLayer, timeout::TimeoutLayer};
+    ///
+    /// let server = Server::builder()
+    ///     .plaintext()
+    ///     .tcp("127.0.0.1:0")
+    ///     .controller(Oracle)
+    ///     .layer(TimeoutLayer::new(Duration::from_secs(5)))
+    ///     .layer(ConcurrencyLimitLayer::new(10_000))
+    ///     .build()
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// The service is made once and cloned for each connection, so a `ConcurrencyLimitLayer` limits the whole server.
     /// Every call through a layer costs one allocation; without layers, handlers that are not async cost none.

@@ -46,9 +46,14 @@ mod server;
 
 pub use nalix_core::{
     Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Failure, OneWay,
-    Opcode, Packet, Request, RequestError, SendError, State, Status, Wire, connection::Options,
-    controller::Call, controller::Extract, controller::Reply, controller::Router, link, packet,
-    packet_controller,
+    Opcode, Packet, Request, RequestBuilder, RequestError, RequestFuture, SendError, Side, State, Status,
+    Wire,
+    connection::Options,
+    controller::{Call, CallKind, Extract, Reply, ReplyKind, Require, Router, RouterError},
+    error::{DecodeError, DuplicateError, EncodeError},
+    link,
+    link::tcp::ListenOptions,
+    packet, packet_controller, wire,
 };
 
 pub use self::{

@@ -230,3 +230,20 @@ async fn a_thousand_deadlines_pass_each_in_its_own_time() {
     assert_eq!(session.connection().calls_in_flight(), 0);
     assert_eq!(session.connection().close_reason(), None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_does_not_move_while_its_request_waits_to_be_polled() {
+    let session = Both::new(Slow::default()).await.client().await;
+    let request = session.request(Double(1)).deadline((Instant::now() + SECOND).into_std());
+    tokio::time::sleep(2 * SECOND).await;
+    assert_eq!(request.await, Err(RequestError::Timeout));
+    // It takes the place of the default timeout, and the earlier of two that are set counts.
+    let start = Instant::now();
+    let far = (start + 100 * SECOND).into_std();
+    assert_eq!(session.request(Never).deadline(far).await, Err(RequestError::Timeout));
+    assert_eq!(start.elapsed().as_secs(), 100);
+    let start = Instant::now();
+    let far = (start + 100 * SECOND).into_std();
+    assert_eq!(session.request(Never).deadline(far).timeout(SECOND).await, Err(RequestError::Timeout));
+    assert_eq!(start.elapsed().as_secs(), 1);
+}

@@ -336,7 +336,9 @@ async fn clients_that_reconnect_in_a_loop_do_not_keep_the_server_alive_and_its_p
                     rounds += 1;
                     drop(session.request(Quick { n: 1 }).await);
                 }
-                Err(ConnectError::Io(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                Err(ConnectError::Dial { source: error, .. })
+                    if error.kind() == io::ErrorKind::ConnectionRefused =>
+                {
                     return rounds;
                 }
                 Err(_) => {}

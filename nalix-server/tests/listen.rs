@@ -152,7 +152,10 @@ async fn a_server_listens_on_all_its_addresses() {
     within("the drain", running).await.unwrap().unwrap();
     for addr in addrs {
         let error = connect(addr).await.unwrap_err();
-        assert!(matches!(&error, ConnectError::Io(e) if e.kind() == ErrorKind::ConnectionRefused), "{error}");
+        assert!(
+            matches!(&error, ConnectError::Dial { source, .. } if source.kind() == ErrorKind::ConnectionRefused),
+            "{error}"
+        );
     }
 }
 

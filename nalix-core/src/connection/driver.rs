@@ -27,7 +27,7 @@ use crate::{
     link::Link,
     peer::{Answer, Shared, Turn},
     session::Inbound,
-    status::{Advice, CloseCode, CloseReason, Side, Status},
+    status::{Advice, CloseCode, CloseReason, Code, Side, Status},
     wire::Limits,
 };
 
@@ -462,7 +462,7 @@ impl<L> Drop for Driver<L> {
 }
 
 pub(super) fn draining() -> Status {
-    Status::unavailable("the server is draining")
+    Status::new(Code::Unavailable, "this side is about to close").with_advice(Advice::Reconnect)
 }
 
 fn going_away() -> CloseReason {

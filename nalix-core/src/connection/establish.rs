@@ -56,11 +56,19 @@ pub enum ConnectError {
     /// Something that must be said was not said, or two things contradict each other.
     #[error("{0}")]
     Configuration(String),
-    /// The link could not be made, or broke during the handshake.
-    #[error("cannot connect: {0}")]
+    /// The link could not be made in time or at all.
+    #[error("cannot connect to {address}: {source}")]
+    Dial {
+        /// What was to be connected to.
+        address: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The link broke during the handshake.
+    #[error("the link broke during the handshake: {0}")]
     Io(#[from] io::Error),
     /// The handshake took longer than allowed.
-    #[error("the handshake took longer than {0:?}")]
+    #[error("the handshake took longer than {0:?}: is it a nalix peer?")]
     Timeout(Duration),
     /// The peer refused the connection.
     #[error("refused: {0}")]
@@ -80,7 +88,7 @@ impl ConnectError {
     /// Whether trying again later may succeed with nothing else changed.
     pub fn is_retryable(&self) -> bool {
         match self {
-            ConnectError::Io(_) | ConnectError::Timeout(_) => true,
+            ConnectError::Dial { .. } | ConnectError::Io(_) | ConnectError::Timeout(_) => true,
             ConnectError::Refused(reason) => {
                 !matches!(reason.code, CloseCode::Incompatible | CloseCode::ProtocolError)
                     && reason.advice != crate::Advice::GiveUp
@@ -226,7 +234,7 @@ async fn abort<L: Link>(link: &mut L, inbound: &mut Inbound, reason: &CloseReaso
 /// What the peer is told, if the link can still carry it.
 fn farewell(error: &ConnectError) -> Option<CloseReason> {
     let code = match error {
-        ConnectError::Io(_) | ConnectError::Address { .. } => return None,
+        ConnectError::Io(_) | ConnectError::Dial { .. } | ConnectError::Address { .. } => return None,
         // Whoever was refused by the peer has nothing to tell it; whoever refuses has the reason at hand.
         ConnectError::Refused(reason) => {
             return (reason.by == crate::Side::Local).then(|| reason.clone());

@@ -91,7 +91,10 @@ impl<L: Link> Driver<L> {
                     .map_err(|_| ProtocolError::BadFrame { what: "bad control message" })?;
                 match control {
                     Control::Close(reason) => return Ok(Some(reason)),
-                    Control::Drain { within } => tracing::debug!(?within, "the peer is about to close"),
+                    Control::Drain { within } => {
+                        tracing::debug!(?within, "the peer is about to close");
+                        self.shared.peer_drains();
+                    }
                     Control::Unknown(kind) => tracing::debug!(kind, "unknown control message"),
                 }
             }

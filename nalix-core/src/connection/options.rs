@@ -5,6 +5,11 @@ use std::time::Duration;
 use crate::session::MAX_MESSAGE;
 
 /// Limits and times of a connection. Both ends have their own; where they must agree, the smaller value counts.
+///
+/// ```
+/// let mut options = nalix_core::connection::Options::default();
+/// options.max_calls = 64;
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {

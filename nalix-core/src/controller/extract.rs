@@ -77,17 +77,36 @@ impl Extract for Context {
     }
 }
 
-/// Shared state given to the builder with `.state(value)`.
+/// Shared state given to the builder with `.state(value)`, which puts it into an [`Arc`]: no need to bring one.
+///
+/// ```
+/// use nalix_core::{State, packet, packet_controller};
+///
+/// struct Motd(String);
+///
+/// #[packet(opcode = 0x1f02, reply = String)]
+/// struct Greet;
+///
+/// struct Lobby;
+///
+/// #[packet_controller]
+/// impl Lobby {
+///     #[packet]
+///     fn greet(&self, State(motd): State<Motd>, _: Greet) -> String {
+///         motd.0.clone()
+///     }
+/// }
+/// ```
 #[derive(Debug)]
-pub struct State<T: ?Sized>(pub Arc<T>);
+pub struct State<T>(pub Arc<T>);
 
-impl<T: ?Sized> Clone for State<T> {
+impl<T> Clone for State<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<T: ?Sized> Deref for State<T> {
+impl<T> Deref for State<T> {
     type Target = T;
 
     fn deref(&self) -> &T {

@@ -114,6 +114,12 @@ impl Connection {
         self.shared.request_abort();
     }
 
+    /// Whether the peer has said that it will close soon: it finishes what runs, answers new requests with
+    /// [`Code::Unavailable`](crate::Code) and drops one-way packets.
+    pub fn is_peer_draining(&self) -> bool {
+        self.shared.is_peer_draining()
+    }
+
     /// Why the connection has ended, if it has.
     pub fn close_reason(&self) -> Option<CloseReason> {
         self.shared.close_reason()

@@ -31,6 +31,7 @@ pub struct RequestBuilder<P: Request> {
     connection: Connection,
     packet: P,
     timeout: Option<Duration>,
+    deadline: Option<Instant>,
 }
 
 impl<P: Request> fmt::Debug for RequestBuilder<P> {
@@ -42,7 +43,7 @@ impl<P: Request> fmt::Debug for RequestBuilder<P> {
 impl<P: Request> RequestBuilder<P> {
     pub(super) fn new(connection: Connection, packet: P) -> Self {
         let timeout = connection.shared.setup.request_timeout;
-        Self { connection, packet, timeout }
+        Self { connection, packet, timeout, deadline: None }
     }
 
     /// How long to wait for the answer, from the first poll on. It travels with the request as remaining time, and the
@@ -54,15 +55,16 @@ impl<P: Request> RequestBuilder<P> {
         self
     }
 
-    /// Waits until this instant at the most.
-    pub fn deadline(self, deadline: std::time::Instant) -> Self {
-        let now = Instant::now().into_std();
-        self.timeout(deadline.saturating_duration_since(now))
+    /// Waits until this instant at the most, whenever it is first polled. It takes the place of the default timeout; of
+    /// a deadline and a timeout that is set after it, the earlier counts.
+    pub fn deadline(mut self, deadline: std::time::Instant) -> Self {
+        (self.timeout, self.deadline) = (None, Some(Instant::from_std(deadline)));
+        self
     }
 
     /// Waits for as long as the connection lives. The peer may still have a limit of its own.
     pub fn no_timeout(mut self) -> Self {
-        self.timeout = None;
+        (self.timeout, self.deadline) = (None, None);
         self
     }
 }
@@ -75,7 +77,7 @@ impl<P: Request> IntoFuture for RequestBuilder<P> {
         RequestFuture {
             connection: self.connection,
             timeout: self.timeout,
-            deadline: None,
+            deadline: self.deadline,
             stage: Stage::Unsent(self.packet),
         }
     }
@@ -84,7 +86,7 @@ impl<P: Request> IntoFuture for RequestBuilder<P> {
 /// The future of a request.
 ///
 /// Cancel safe: dropping it before the answer has come tells the peer to stop the handler, and never disturbs another
-/// call. Nothing is sent before the first poll.
+/// call. Nothing is sent before the first poll. Polled again after it has resolved, it stays pending.
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct RequestFuture<P: Request> {
     connection: Connection,
@@ -128,14 +130,18 @@ impl<P: Request> Future for RequestFuture<P> {
         let this = self.get_mut();
         match std::mem::replace(&mut this.stage, Stage::Done) {
             Stage::Unsent(packet) => {
-                if let Some(timeout) = this.timeout {
-                    if timeout.is_zero() {
-                        return Poll::Ready(Err(RequestError::Timeout));
-                    }
-                    // What cannot be represented is as good as for ever.
-                    this.deadline = Instant::now().checked_add(timeout);
+                if this.timeout.is_none() && this.deadline.is_none() {
+                    return this.start(packet, None, None, cx);
                 }
-                this.start(packet, None, this.deadline.and(this.timeout), cx)
+                let now = Instant::now();
+                // What cannot be represented is as good as for ever.
+                let timeout = this.timeout.and_then(|timeout| now.checked_add(timeout));
+                this.deadline = match (this.deadline, timeout) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (a, b) => a.or(b),
+                };
+                let remaining = this.deadline.map(|deadline| deadline.saturating_duration_since(now));
+                this.start(packet, None, remaining, cx)
             }
             Stage::Queued(packet, ticket) => {
                 let remaining =

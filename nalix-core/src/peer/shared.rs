@@ -41,6 +41,8 @@ pub(crate) struct Shared {
     pub(super) closed: watch::Sender<Option<CloseReason>>,
     /// Whether the driver has bytes at hand that come before what is in the outbox. It sets this under the lock.
     writing: AtomicBool,
+    /// Whether the peer has said that it will close soon.
+    draining: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -131,6 +133,7 @@ impl Shared {
             attributes: Attributes::default(),
             closed: watch::Sender::new(None),
             writing: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
             state: Mutex::new(state),
         }
     }
@@ -180,6 +183,16 @@ impl Shared {
         self.with(|state| {
             state.commands.abort = true;
         });
+    }
+
+    /// The peer has said that it will close soon.
+    pub(crate) fn peer_drains(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the peer has said that it will close soon.
+    pub(crate) fn is_peer_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
     }
 
     /// Tells the driver that its router has been replaced.
