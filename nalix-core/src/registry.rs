@@ -2,6 +2,11 @@
 //!
 //! `#[packet]` and `#[packet_controller]` submit an entry each. What is collected is sorted by opcode and path, so
 //! nothing depends on the order in which crates were linked.
+//!
+//! What is collected is what the linker has put into the program. A crate of packets that nothing names is left out:
+//! `use my_packets as _;` brings it in. A dynamic library has a registry of its own. On targets without a way to run code
+//! before `main` (wasm among them, depending on how a module is started) the registry may be empty; a server does not depend
+//! on it, since its table is built of the controllers that it is given, and [`Registry::of`] takes packets by hand.
 
 use std::{collections::HashMap, fmt, sync::OnceLock};
 

@@ -25,7 +25,7 @@ use crate::{
     error::ProtocolError,
     frame::{Control, FrameKind, Head},
     link::Link,
-    peer::{Answer, Shared, Turn},
+    peer::{Answer, Commands, Shared},
     session::Inbound,
     status::{Advice, CloseCode, CloseReason, Code, Side, Status},
     wire::Limits,
@@ -147,10 +147,15 @@ impl<L: Link> Driver<L> {
             self.timer.unwatch();
             self.inbox.set_driver(cx.waker());
         }
-        if turn.abort {
-            return Poll::Ready(CloseReason::new(CloseCode::GoingAway, "cut off"));
+        if let Some(deadline) = turn.deadline {
+            self.timer.arm(deadline);
         }
-        self.obey(turn);
+        if let Some(commands) = turn.commands {
+            if commands.abort {
+                return Poll::Ready(CloseReason::new(CloseCode::GoingAway, "cut off"));
+            }
+            self.obey(*commands);
+        }
         if self.timer.fired()
             && let Some(reason) = self.on_time()
         {
@@ -229,11 +234,8 @@ impl<L: Link> Driver<L> {
     }
 
     /// Does what the handles have asked for.
-    fn obey(&mut self, turn: Turn) {
-        if let Some(deadline) = turn.deadline {
-            self.timer.arm(deadline);
-        }
-        if turn.serve
+    fn obey(&mut self, commands: Commands) {
+        if commands.serve
             && let Some(cell) = &self.replacement
         {
             self.router = cell.current();
@@ -241,7 +243,7 @@ impl<L: Link> Driver<L> {
             self.inbox.set_lanes(self.router.lanes());
             self.start_hooks();
         }
-        if let Some(within) = turn.drain
+        if let Some(within) = commands.drain
             && self.phase.is_open()
         {
             self.append_control(&Control::Drain { within });
@@ -250,7 +252,7 @@ impl<L: Link> Driver<L> {
             self.inbox.refuse_queued(&status, &mut self.answered);
             self.send_answered();
         }
-        if let Some(reason) = turn.close {
+        if let Some(reason) = commands.close {
             self.close(reason);
         }
     }

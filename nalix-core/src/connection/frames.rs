@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{
     driver::{Driver, draining},
-    inbox::{Answered, Ticket, deadline_exceeded, kind_of},
+    inbox::{Answered, Line, Ticket, deadline_exceeded, kind_of},
 };
 use crate::{
     CallId,
@@ -134,19 +134,26 @@ impl<L: Link> Driver<L> {
         if let Some(deadline) = deadline {
             self.arm_for(deadline);
         }
+        let (ticket, mut line) = self.inbox.line_up(route, id, deadline);
+        if line == Line::First {
+            match self.gate(cx) {
+                Gate::Open => {}
+                Gate::Closed => line = Line::Ready,
+                Gate::Broken(status) => {
+                    self.inbox.forget(&ticket);
+                    return self.refuse_call(id, &status);
+                }
+            }
+        }
+        // Put together where it goes, since it is too large to be handed around for nothing.
         let context = self.context.for_call(frame.opcode, deadline.map(tokio::time::Instant::into_std));
         let buffer = self.buffers.pop().unwrap_or_default();
         let reply = ReplyBuffer::new(buffer, self.context.max_message());
         let call = Call::new(kind, route, context, frame.payload, reply);
-        if let Some((call, ticket)) = self.inbox.admit(call, id, deadline) {
-            match self.gate(cx) {
-                Gate::Open => self.start(call, ticket),
-                Gate::Closed => self.inbox.hold(call, ticket),
-                Gate::Broken(status) => {
-                    self.inbox.forget(&ticket);
-                    self.send_answer((ticket, call.refuse(status)));
-                }
-            }
+        match line {
+            Line::First => self.start(call, ticket),
+            Line::Ready => self.inbox.hold(call, ticket),
+            Line::Lane(lane) => self.inbox.queue(lane, call, ticket),
         }
     }
 

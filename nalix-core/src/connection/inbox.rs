@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     CallId,
-    controller::{Call, CallKind, Outcome, Panicked, Reply, caught},
+    controller::{Call, CallKind, Outcome, Panicked, Reply, Route, caught},
     error::ProtocolError,
     status::{Code, Status},
 };
@@ -44,6 +44,17 @@ pub(super) struct Inbox {
 struct Lane {
     busy: bool,
     queue: VecDeque<(Call, Ticket)>,
+}
+
+/// Whom a new call comes after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Line {
+    /// Nobody.
+    First,
+    /// Those whose turn it is and who wait for the gate.
+    Ready,
+    /// Another call of this lane.
+    Lane(usize),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,30 +98,28 @@ impl Inbox {
         }
     }
 
-    /// Takes a call in. If it may start at once it is handed back, to be started.
-    pub(super) fn admit(
+    /// Gives a call its place in the order, before the call itself is put together.
+    #[inline]
+    pub(super) fn line_up(
         &mut self,
-        call: Call,
+        route: Route,
         id: Option<CallId>,
         deadline: Option<Instant>,
-    ) -> Option<(Call, Ticket)> {
-        let lane = call.route().lane().filter(|&lane| lane < self.lanes.len());
+    ) -> (Ticket, Line) {
+        let lane = route.lane().filter(|&lane| lane < self.lanes.len());
         let ticket = Ticket { id, lane, deadline };
         if let Some(lane) = lane
-            && self.lanes[lane].busy
+            && std::mem::replace(&mut self.lanes[lane].busy, true)
         {
-            self.note_queued(&ticket);
-            self.lanes[lane].queue.push_back((call, ticket));
-            return None;
+            return (ticket, Line::Lane(lane));
         }
-        if let Some(lane) = lane {
-            self.lanes[lane].busy = true;
-        }
-        if self.ready.is_empty() {
-            return Some((call, ticket));
-        }
-        self.hold(call, ticket);
-        None
+        (ticket, if self.ready.is_empty() { Line::First } else { Line::Ready })
+    }
+
+    /// Keeps a call that comes after another of its lane.
+    pub(super) fn queue(&mut self, lane: usize, call: Call, ticket: Ticket) {
+        self.note_queued(&ticket);
+        self.lanes[lane].queue.push_back((call, ticket));
     }
 
     /// Keeps a call whose turn it is until the gate opens.

@@ -12,7 +12,7 @@ mod waiters;
 
 pub(crate) use self::{
     calls::Answer,
-    shared::{Setup, Shared, Turn},
+    shared::{Commands, Setup, Shared},
 };
 pub use self::{
     error::{RequestError, SendError},

@@ -61,7 +61,8 @@ pub(super) struct State {
     driver: Option<Waker>,
     /// Whether the driver will look at the outbox anyway, so that it need not be woken.
     awake: bool,
-    commands: Commands,
+    /// Boxed, since there are none in nearly every turn.
+    commands: Option<Box<Commands>>,
     /// The earliest deadline that the driver has not been told of.
     deadline: Option<Instant>,
     /// The earliest that it has been told of and not come back to, or is about to be told of. Most calls end long before
@@ -76,20 +77,17 @@ pub(super) struct State {
 
 /// What handles ask of the driver.
 #[derive(Debug, Default)]
-struct Commands {
-    close: Option<CloseReason>,
-    drain: Option<Duration>,
-    abort: bool,
-    serve: bool,
+pub(crate) struct Commands {
+    pub(crate) close: Option<CloseReason>,
+    pub(crate) drain: Option<Duration>,
+    pub(crate) abort: bool,
+    pub(crate) serve: bool,
 }
 
 /// What the driver finds when it looks.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
-    pub(crate) close: Option<CloseReason>,
-    pub(crate) drain: Option<Duration>,
-    pub(crate) abort: bool,
-    pub(crate) serve: bool,
+    pub(crate) commands: Option<Box<Commands>>,
     pub(crate) deadline: Option<Instant>,
     /// Whether several calls are in flight and frames wait: more are probably on their way, and a flush is better put
     /// off by one turn.
@@ -121,7 +119,7 @@ impl Shared {
             written: 0,
             driver: None,
             awake: true,
-            commands: Commands::default(),
+            commands: None,
             deadline: None,
             known_deadline: None,
             closing: None,
@@ -162,7 +160,7 @@ impl Shared {
         self.with(|state| {
             if state.gone().is_none() {
                 state.closing = Some(reason.clone());
-                state.commands.close = Some(reason);
+                state.commands.get_or_insert_default().close = Some(reason);
                 state.waiters.all(&mut wakers);
             }
         });
@@ -174,14 +172,14 @@ impl Shared {
     /// Asks the driver to finish what runs, to start nothing new, and to close within the given time.
     pub(crate) fn request_drain(&self, within: Duration) {
         self.with(|state| {
-            state.commands.drain = Some(within);
+            state.commands.get_or_insert_default().drain = Some(within);
         });
     }
 
     /// Asks the driver to end at once.
     pub(crate) fn request_abort(&self) {
         self.with(|state| {
-            state.commands.abort = true;
+            state.commands.get_or_insert_default().abort = true;
         });
     }
 
@@ -198,7 +196,7 @@ impl Shared {
     /// Tells the driver that its router has been replaced.
     pub(crate) fn router_changed(&self) {
         self.with(|state| {
-            state.commands.serve = true;
+            state.commands.get_or_insert_default().serve = true;
         });
     }
 
@@ -216,12 +214,8 @@ impl Shared {
         if moved {
             state.driver = Some(waker.clone());
         }
-        let commands = std::mem::take(&mut state.commands);
         Turn {
-            close: commands.close,
-            drain: commands.drain,
-            abort: commands.abort,
-            serve: commands.serve,
+            commands: state.commands.take(),
             deadline: state.deadline.take(),
             busy: state.calls.in_flight() > 1 && !state.out.is_empty(),
             backlog: state.backlog(),
@@ -401,8 +395,7 @@ impl State {
     }
 
     fn has_commands(&self) -> bool {
-        let Commands { close, drain, abort, serve } = &self.commands;
-        close.is_some() || drain.is_some() || *abort || *serve || self.deadline.is_some()
+        self.commands.is_some() || self.deadline.is_some()
     }
 
     /// Tells the driver of a deadline.
