@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::{
     Connection, RequestError,
     calls::{Answer, Calls, Key},
-    shared::{Shared, State},
+    shared::{Shared, State, wake},
     waiters::Ticket,
 };
 use crate::{
@@ -165,7 +165,9 @@ impl<P: Request> RequestFuture<P> {
     ) -> Poll<<Self as Future>::Output> {
         let shared = &*self.connection.shared;
         if remaining.is_some_and(|left| left.is_zero()) {
-            leave_queue(shared, ticket);
+            if let Some(ticket) = ticket {
+                shared.leave_queue(ticket);
+            }
             return Poll::Ready(Err(RequestError::Timeout));
         }
         let mut state = shared.lock();
@@ -193,9 +195,7 @@ impl<P: Request> RequestFuture<P> {
         let written = matches!(result, Ok(Some(_))) && shared.write_directly(&mut state);
         let driver = if written { None } else { state.wake_driver() };
         drop(state);
-        for waker in [driver, next].into_iter().flatten() {
-            waker.wake();
-        }
+        wake([driver, next]);
         match result {
             Ok(Some(key)) => self.stage = Stage::Sent(key),
             Ok(None) => {}
@@ -244,8 +244,8 @@ impl<P: Request> RequestFuture<P> {
 impl<P: Request> Drop for RequestFuture<P> {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Done) {
-            Stage::Queued(_, ticket) => leave_queue(&self.connection.shared, Some(ticket)),
-            Stage::Turn => pass_on(&self.connection.shared),
+            Stage::Queued(_, ticket) => self.connection.shared.leave_queue(ticket),
+            Stage::Turn => self.connection.shared.pass_on(),
             Stage::Sent(key) => cancel(&self.connection.shared, key),
             Stage::Unsent(_) | Stage::Done => {}
         }
@@ -298,28 +298,7 @@ fn cancel(shared: &Shared, key: Key) {
     }
     let next = state.next_waiter();
     drop(state);
-    for waker in [driver, next].into_iter().flatten() {
-        waker.wake();
-    }
-}
-
-/// Leaves the queue; one who was woken already hands the turn to the next.
-fn leave_queue(shared: &Shared, ticket: Option<Ticket>) {
-    let Some(ticket) = ticket else { return };
-    let mut state = shared.lock();
-    let next = if state.waiters.remove(ticket) { None } else { state.next_waiter() };
-    drop(state);
-    if let Some(next) = next {
-        next.wake();
-    }
-}
-
-/// Hands a turn that was not used to the next.
-fn pass_on(shared: &Shared) {
-    let next = shared.lock().next_waiter();
-    if let Some(next) = next {
-        next.wake();
-    }
+    wake([driver, next]);
 }
 
 /// Makes of an answer what the caller gets.

@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     SendError,
-    shared::{Shared, State},
+    shared::{Shared, State, wake},
     waiters::Ticket,
 };
 use crate::{
@@ -67,24 +67,17 @@ impl<P: OneWay> Future for SendFuture<'_, P> {
         let driver = state.wake_driver();
         drop(state);
         this.done = true;
-        for waker in [driver, next].into_iter().flatten() {
-            waker.wake();
-        }
+        wake([driver, next]);
         Poll::Ready(result)
     }
 }
 
 impl<P: OneWay> Drop for SendFuture<'_, P> {
     fn drop(&mut self) {
-        let Some(ticket) = self.ticket else { return };
-        if self.done {
-            return;
-        }
-        let mut state = self.shared.lock();
-        let next = if state.waiters.remove(ticket) { None } else { state.next_waiter() };
-        drop(state);
-        if let Some(next) = next {
-            next.wake();
+        if let Some(ticket) = self.ticket
+            && !self.done
+        {
+            self.shared.leave_queue(ticket);
         }
     }
 }

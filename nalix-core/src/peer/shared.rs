@@ -15,7 +15,7 @@ use tokio::{sync::watch, time::Instant};
 use super::{
     attributes::Attributes,
     calls::{Answer, Calls},
-    waiters::Waiters,
+    waiters::{Ticket, Waiters},
 };
 use crate::{CallId, ConnectionId, handshake::Terms, link::TryWrite, session::Outbound, status::CloseReason};
 
@@ -152,6 +152,19 @@ impl Shared {
             waker.wake();
         }
         out
+    }
+
+    /// Leaves the queue; one who was woken already hands the turn to the next.
+    pub(super) fn leave_queue(&self, ticket: Ticket) {
+        if !self.lock().waiters.remove(ticket) {
+            self.pass_on();
+        }
+    }
+
+    /// Hands a turn that was not used to the next.
+    pub(super) fn pass_on(&self) {
+        let next = self.lock().next_waiter();
+        wake([next]);
     }
 
     /// Asks the driver to say goodbye and close; from now on nothing new is taken. The first reason counts.
@@ -345,6 +358,13 @@ impl Shared {
         for waker in wakers {
             waker.wake();
         }
+    }
+}
+
+/// Wakes those who are there, to be called when the lock is gone.
+pub(super) fn wake(wakers: impl IntoIterator<Item = Option<Waker>>) {
+    for waker in wakers.into_iter().flatten() {
+        waker.wake();
     }
 }
 
