@@ -75,6 +75,10 @@ pub struct Driver<L> {
     pub(super) queued_for_service: bool,
     /// Bytes that waited to be written when the outbox was last looked at.
     pub(super) backlog: usize,
+    /// Whether the outbox may hold something that the driver is to write before it sleeps.
+    pub(super) must_look: bool,
+    /// Whom the outbox and the handlers wake.
+    waker: Option<Waker>,
     ended: bool,
 }
 
@@ -126,6 +130,8 @@ impl<L: Link> Driver<L> {
             unhandled: true,
             queued_for_service: false,
             backlog: 0,
+            must_look: true,
+            waker: None,
             ended: false,
         };
         driver.start_hooks();
@@ -140,21 +146,27 @@ impl<L: Link> Driver<L> {
 
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<CloseReason> {
         self.now = None;
-        let turn = self.shared.begin_turn(cx.waker());
-        let busy = turn.busy;
-        self.backlog = turn.backlog;
-        if turn.moved {
-            self.timer.unwatch();
-            self.inbox.set_driver(cx.waker());
-        }
-        if let Some(deadline) = turn.deadline {
-            self.timer.arm(deadline);
-        }
-        if let Some(commands) = turn.commands {
-            if commands.abort {
-                return Poll::Ready(CloseReason::new(CloseCode::GoingAway, "cut off"));
+        let moved = !self.waker.as_ref().is_some_and(|known| known.will_wake(cx.waker()));
+        let mut busy = false;
+        if self.shared.was_called() || self.must_look || moved {
+            self.must_look = true;
+            let turn = self.shared.look(cx.waker());
+            busy = turn.busy;
+            self.backlog = turn.backlog;
+            if let Some(deadline) = turn.deadline {
+                self.timer.arm(deadline);
             }
-            self.obey(*commands);
+            if moved {
+                self.waker = Some(cx.waker().clone());
+                self.timer.unwatch();
+                self.inbox.set_driver(cx.waker());
+            }
+            if let Some(commands) = turn.commands {
+                if commands.abort {
+                    return Poll::Ready(CloseReason::new(CloseCode::GoingAway, "cut off"));
+                }
+                self.obey(*commands);
+            }
         }
         if self.timer.fired()
             && let Some(reason) = self.on_time()
@@ -262,6 +274,7 @@ impl<L: Link> Driver<L> {
         if self.phase.is_closing() {
             return;
         }
+        self.must_look = true;
         let reason = self.shared.seal(reason, |out, reason| {
             put(out, Head::plain(FrameKind::Control), &Control::Close(reason.clone()));
         });

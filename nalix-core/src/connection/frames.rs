@@ -289,6 +289,7 @@ impl<L: Link> Driver<L> {
         f: impl FnOnce(&mut Outbound) -> Result<Appended, EncodeError>,
     ) -> Result<(), Status> {
         let mut result = Ok(());
+        self.must_look = true;
         self.backlog = self.shared.append(|out| {
             result = f(out).map(drop).map_err(|error| unsendable(&error));
         });

@@ -22,6 +22,9 @@ impl<L: Link> Driver<L> {
 
     /// Writes what waits. Ready when it is written, pending while the link takes no more.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
+        if self.writing.is_empty() && !self.must_look {
+            return Poll::Ready(Ok(()));
+        }
         let mut done = false;
         loop {
             while let Some(rest) = self.writing.get(self.at..).filter(|rest| !rest.is_empty()) {
@@ -39,6 +42,7 @@ impl<L: Link> Driver<L> {
                         }
                         let rest = self.shared.blocked(self.writing.len() - self.at);
                         self.backlog = rest.backlog;
+                        self.must_look = rest.again;
                         if rest.again {
                             cx.waker().wake_by_ref();
                         }
@@ -60,6 +64,7 @@ impl<L: Link> Driver<L> {
                 self.writing = Vec::new();
             }
             let rest = self.shared.take_output(&mut self.writing);
+            self.must_look = rest.again;
             if rest.again {
                 cx.waker().wake_by_ref();
             }
@@ -92,6 +97,7 @@ impl<L: Link> Driver<L> {
 
     /// Appends a frame that cannot be too large.
     pub(super) fn append(&mut self, head: Head, payload: &impl Encode) {
+        self.must_look = true;
         self.backlog = self.shared.append(|out| put(out, head, payload));
     }
 }

@@ -193,7 +193,7 @@ impl<P: Request> RequestFuture<P> {
             state.note_deadline(deadline);
         }
         let written = matches!(result, Ok(Some(_))) && shared.write_directly(&mut state);
-        let driver = if written { None } else { state.wake_driver() };
+        let driver = if written { None } else { shared.wake_driver(&mut state) };
         drop(state);
         wake([driver, next]);
         match result {
@@ -294,7 +294,7 @@ fn cancel(shared: &Shared, key: Key) {
         let head = Head::of_call(FrameKind::Cancel, key.id());
         // An empty payload is never too large.
         drop(state.out.append(head, Metadata::default(), 0, |_| ()));
-        driver = state.wake_driver();
+        driver = shared.wake_driver(&mut state);
     }
     let next = state.next_waiter();
     drop(state);

@@ -64,7 +64,7 @@ impl<P: OneWay> Future for SendFuture<'_, P> {
         }
         let result = append(&mut state, this.packet);
         let next = state.next_waiter();
-        let driver = state.wake_driver();
+        let driver = this.shared.wake_driver(&mut state);
         drop(state);
         this.done = true;
         wake([driver, next]);

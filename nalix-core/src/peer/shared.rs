@@ -43,6 +43,9 @@ pub(crate) struct Shared {
     writing: AtomicBool,
     /// Whether the peer has said that it will close soon.
     draining: AtomicBool,
+    /// Whether the driver has been woken for something that stands behind the lock. Most of its turns are for what has
+    /// arrived, and need not look there first.
+    called: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -94,8 +97,6 @@ pub(crate) struct Turn {
     pub(crate) busy: bool,
     /// Bytes that wait to be written.
     pub(crate) backlog: usize,
-    /// Whether the driver has another waker than at its last turn.
-    pub(crate) moved: bool,
 }
 
 /// How things are when the driver has nothing more to do.
@@ -132,6 +133,7 @@ impl Shared {
             closed: watch::Sender::new(None),
             writing: AtomicBool::new(false),
             draining: AtomicBool::new(false),
+            called: AtomicBool::new(true),
             state: Mutex::new(state),
         }
     }
@@ -146,7 +148,7 @@ impl Shared {
     pub(super) fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
         let out = f(&mut state);
-        let waker = state.wake_driver();
+        let waker = self.wake_driver(&mut state);
         drop(state);
         if let Some(waker) = waker {
             waker.wake();
@@ -217,14 +219,28 @@ impl Shared {
         self.lock().closed.clone()
     }
 
+    /// The driver's waker, unless it looks anyway.
+    pub(super) fn wake_driver(&self, state: &mut State) -> Option<Waker> {
+        if std::mem::replace(&mut state.awake, true) {
+            return None;
+        }
+        self.called.store(true, Ordering::Release);
+        state.driver.clone()
+    }
+
     // What the driver calls.
 
-    /// Starts a turn of the driver: until [`Shared::take_output`] finds nothing, nobody needs to wake it.
-    pub(crate) fn begin_turn(&self, waker: &Waker) -> Turn {
+    /// Whether the driver was woken by a handle since it last asked, and has to look behind the lock.
+    pub(crate) fn was_called(&self) -> bool {
+        // It is read far more often than set.
+        self.called.load(Ordering::Acquire) && self.called.swap(false, Ordering::AcqRel)
+    }
+
+    /// Looks at what has come in: until [`Shared::take_output`] finds nothing, nobody needs to wake the driver.
+    pub(crate) fn look(&self, waker: &Waker) -> Turn {
         let mut state = self.lock();
         state.awake = true;
-        let moved = !state.driver.as_ref().is_some_and(|known| known.will_wake(waker));
-        if moved {
+        if !state.driver.as_ref().is_some_and(|known| known.will_wake(waker)) {
             state.driver = Some(waker.clone());
         }
         Turn {
@@ -232,7 +248,6 @@ impl Shared {
             deadline: state.deadline.take(),
             busy: state.calls.in_flight() > 1 && !state.out.is_empty(),
             backlog: state.backlog(),
-            moved,
         }
     }
 
@@ -286,9 +301,10 @@ impl Shared {
     }
 
     /// Appends a frame of the driver's own, unless the goodbye has been said, and returns how many bytes wait to be
-    /// written then.
+    /// written then. The driver takes them before it sleeps, so nobody needs to wake it.
     pub(crate) fn append(&self, f: impl FnOnce(&mut Outbound)) -> usize {
         let mut state = self.lock();
+        state.awake = true;
         if !state.sealed {
             f(&mut state.out);
         }
@@ -424,10 +440,5 @@ impl State {
             self.known_deadline = Some(deadline);
             self.deadline = Some(deadline);
         }
-    }
-
-    /// The driver's waker, unless it looks anyway.
-    pub(super) fn wake_driver(&mut self) -> Option<Waker> {
-        if std::mem::replace(&mut self.awake, true) { None } else { self.driver.clone() }
     }
 }
