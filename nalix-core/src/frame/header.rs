@@ -160,7 +160,10 @@ pub fn put_head(out: &mut Vec<u8>, head: Head) {
         buf[n..n + 2].copy_from_slice(&head.opcode.get().to_le_bytes());
         n += 2;
     }
-    out.extend_from_slice(&buf[..n]);
+    // A copy of fixed length needs no call.
+    let start = out.len();
+    out.extend_from_slice(&buf);
+    out.truncate(start + n);
 }
 
 /// Finds the frame that starts at `at` in the body of a record.
