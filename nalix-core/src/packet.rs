@@ -31,6 +31,8 @@ pub trait Packet: Encode + Describe {
     const NAME: &'static str;
     /// Whether bytes behind the last known field are an error rather than ignored.
     const EXACT: bool = false;
+    /// Whether it and its answer travel in sealed records only.
+    const ENCRYPT: bool = false;
 }
 
 /// A packet that is answered.

@@ -42,6 +42,19 @@ pub struct Terms {
     pub calls_out: usize,
     /// How many calls of the peer's we keep in flight.
     pub calls_in: usize,
+    /// What is sealed.
+    pub sealing: Sealing,
+}
+
+/// Which packets travel in sealed records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Sealing {
+    /// None: the connection is not secured.
+    None,
+    /// Those marked `encrypt` and their answers, and everything that is not a packet.
+    Marked,
+    /// All.
+    All,
 }
 
 /// The first record of the side that connects.
@@ -215,6 +228,7 @@ fn terms(ours: &Params, max_message: u32, max_calls: u32) -> Terms {
         max_message: ours.max_message.min(max_message as usize),
         calls_out: max_calls as usize,
         calls_in: ours.max_calls,
+        sealing: Sealing::None,
     }
 }
 

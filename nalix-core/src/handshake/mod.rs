@@ -7,7 +7,7 @@ mod hello;
 
 pub use self::{
     contracts::{Contracts, Mismatch},
-    hello::{Hello, HelloReply, Params, Terms, abort_body, accept, finish, read_abort},
+    hello::{Hello, HelloReply, Params, Sealing, Terms, abort_body, accept, finish, read_abort},
 };
 
 /// The version of the protocol that this crate speaks.

@@ -2,6 +2,10 @@
 //!
 //! Everything that will touch keys and counters belongs here. See `docs/protocol.md`, "Records".
 
+mod key;
+
+pub use self::key::Key;
+
 use crate::error::ProtocolError;
 
 /// The length of a record's header.

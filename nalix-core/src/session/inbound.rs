@@ -20,6 +20,8 @@ pub struct Frame {
     pub id: CallId,
     /// The packet it carries; 0 where the kind has none.
     pub opcode: Opcode,
+    /// Whether it came in a sealed record.
+    pub sealed: bool,
     /// What travels with the packet.
     pub metadata: Metadata,
     /// Its payload, behind the metadata.
@@ -192,7 +194,7 @@ impl Inbound {
             last.advance(payload.start);
             last
         };
-        Ok(Frame { kind, id, opcode, metadata, payload })
+        Ok(Frame { kind, id, opcode, sealed: false, metadata, payload })
     }
 
     /// The peer has found fault with our part of the handshake, which this side took for finished. An Abort says what a
@@ -203,7 +205,7 @@ impl Inbound {
             return self.fail(ProtocolError::UnexpectedRecord { found: RecordKind::Abort.name() });
         }
         let frame::Head { kind, id, opcode, .. } = frame::Head::plain(FrameKind::Control);
-        Ok(Some(Frame { kind, id, opcode, metadata: Metadata::default(), payload: body }))
+        Ok(Some(Frame { kind, id, opcode, sealed: false, metadata: Metadata::default(), payload: body }))
     }
 
     fn max_payload(&self, kind: FrameKind) -> usize {
