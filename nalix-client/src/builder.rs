@@ -1,19 +1,17 @@
 //! Puts a client together and connects it.
 
-use std::{sync::Arc, time::Duration};
+use std::time::{Duration, SystemTime};
 
 use nalix_core::{
-    connection::{self, ConnectError, Driver, Options, RouterCell, Serving, run_disconnected},
-    controller::{Context, Controller, Router, RouterBuilder, RouterError},
-    handshake::Contracts,
-    link::{Link, tcp},
+    CloseCode, CloseReason, Request, RequestError,
+    connection::{ConnectError, EarlyRequest, Options},
+    controller::{Controller, Router, RouterBuilder, RouterError},
+    handshake::{ClientSecurity, Contracts, Identity, PublicKey, Sealing, SessionTicket},
+    link::Link,
     registry::Registry,
-    wire::Limits,
 };
-use tokio::time::timeout;
-use tracing::Instrument;
 
-use crate::{Session, address::Address};
+use crate::{Session, address::Address, dial::Dialer, security::Security};
 
 /// The way to a [`Session`].
 #[derive(Debug)]
@@ -24,7 +22,7 @@ impl Client {
     pub fn builder(address: impl Into<String>) -> ClientBuilder {
         ClientBuilder {
             address: address.into(),
-            plaintext: false,
+            security: Security::default(),
             connect_timeout: Duration::from_secs(10),
             options: Options::default(),
             router: Router::builder(),
@@ -38,7 +36,7 @@ impl Client {
 #[must_use = "nothing happens until `connect` is awaited"]
 pub struct ClientBuilder {
     address: String,
-    plaintext: bool,
+    security: Security,
     connect_timeout: Duration,
     options: Options,
     router: RouterBuilder,
@@ -46,9 +44,45 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
+    /// The connection is encrypted, and only with a server that proves to have this key. Either this or
+    /// [`ClientBuilder::plaintext`] must be said.
+    ///
+    /// ```no_run
+    /// # use nalix_client::{Client, PublicKey};
+    /// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+    /// let key: PublicKey = std::env::var("SERVER_KEY")?.parse()?;
+    /// let session = Client::builder("tcp://game.example.org:7777").server_key(key).connect().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn server_key(mut self, key: PublicKey) -> Self {
+        self.security.server_key = Some(key);
+        self
+    }
+
     /// The connection is not encrypted: anyone on the way can read and change what it carries.
     pub fn plaintext(mut self) -> Self {
-        self.plaintext = true;
+        self.security.plaintext = true;
+        self
+    }
+
+    /// Proves to the server that this client has a key pair, so that the server knows who connects. Nobody but the server
+    /// learns the key.
+    pub fn identity(mut self, identity: Identity) -> Self {
+        self.security.identity = Some(identity);
+        self
+    }
+
+    /// What is sealed. Default [`Sealing::All`]; [`Sealing::Marked`] counts only with servers that ask for it too, and says
+    /// what it gives up.
+    pub fn sealing(mut self, sealing: Sealing) -> Self {
+        self.security.sealing = Some(sealing);
+        self
+    }
+
+    /// Goes on with an earlier session, from which [`Session::ticket`] was taken. A server that does not know the ticket any
+    /// more is connected to anew; [`Session::is_resumed`] tells. A ticket can be used once.
+    pub fn resume(mut self, ticket: SessionTicket) -> Self {
+        self.security.ticket = Some(ticket);
         self
     }
 
@@ -85,30 +119,63 @@ impl ClientBuilder {
     /// [`ConnectError`] says what kept it from connecting, and whether trying again makes sense.
     pub async fn connect(self) -> Result<Session, ConnectError> {
         let Address::Tcp(host) = Address::parse(&self.address)?;
-        self.check()?;
-        let dial = async {
-            let addrs: Vec<_> = tokio::net::lookup_host(host).await?.collect();
-            tcp::connect(&addrs).await
+        let mut dialer = self.prepare()?;
+        let opened = dialer.connect(&host, &[]).await?;
+        Ok(dialer.start(opened, |_| ()).0)
+    }
+
+    /// Connects and makes a first request, which goes along with the first bytes if a session is resumed
+    /// ([`ClientBuilder::resume`]): its answer comes after one round trip. Otherwise it is sent when the connection is there.
+    ///
+    /// The request never runs twice. If the server does not resume the session, a request that went along may have run
+    /// nevertheless, since whoever is on the way can fake that refusal: it ends with [`RequestError::Disconnected`], and it
+    /// is for the caller to ask again on the new session.
+    ///
+    /// Cancel safe: dropped before it is done, it leaves no connection behind; the request may have run.
+    ///
+    /// # Errors
+    /// [`ConnectError`] if there is no connection. What becomes of the request is beside the session.
+    pub async fn connect_with<P: Request>(
+        self,
+        request: P,
+    ) -> Result<(Session, Result<P::Reply, RequestError<P::Error>>), ConnectError> {
+        let Address::Tcp(host) = Address::parse(&self.address)?;
+        let mut dialer = self.prepare()?;
+        let early = early(&dialer, &request);
+        let frames = early.as_ref().map_or(&[][..], EarlyRequest::frames);
+        let opened = dialer.connect(&host, frames).await?;
+        let (sent, lost) = (opened.early_sent(), opened.early_lost);
+        let (session, answer) = dialer.start(opened, |connection| {
+            early.as_ref().filter(|_| sent).and_then(|early| early.on(connection))
+        });
+        let result = match answer {
+            Some(answer) => answer.await,
+            None if lost || sent => {
+                let reason = CloseReason::new(CloseCode::TicketRefused, "the session was not resumed");
+                Err(RequestError::Disconnected { maybe_executed: true, reason })
+            }
+            None => session.request(request).await,
         };
-        let link = match timeout(self.connect_timeout, dial).await {
-            Ok(link) => link,
-            Err(_) => Err(std::io::ErrorKind::TimedOut.into()),
-        };
-        match link {
-            Ok(link) => self.connect_over(link).await,
-            Err(source) => Err(ConnectError::Dial { address: self.address, source }),
-        }
+        Ok((session, result))
     }
 
     /// Connects over a link that was made by hand, such as one end of
-    /// [`link::memory::pair`](nalix_core::link::memory::pair). The address is not used.
+    /// [`link::memory::pair`](nalix_core::link::memory::pair). The address is not used. A server that refuses the ticket is an
+    /// error here, since there is only one link.
     ///
     /// Cancel safe: dropped before it is done, it leaves no connection behind.
     ///
     /// # Errors
     /// As [`ClientBuilder::connect`].
     pub async fn connect_over(self, link: impl Link + Unpin) -> Result<Session, ConnectError> {
-        self.check()?;
+        let dialer = self.prepare()?;
+        let opened = dialer.shake_hands(link, &[]).await?;
+        Ok(dialer.start(opened, |_| ()).0)
+    }
+
+    /// Checks what can be checked before there is a link.
+    fn prepare(self) -> Result<Dialer, ConnectError> {
+        let security = self.security.resolve(SystemTime::now())?;
         let registry = Registry::global().map_err(|error| ConnectError::Configuration(error.to_string()))?;
         let router = match self.router.build() {
             Ok(router) => router,
@@ -116,34 +183,23 @@ impl ClientBuilder {
             Err(RouterError::Empty) if !self.serves => Router::empty(),
             Err(error) => return Err(ConnectError::Configuration(error.to_string())),
         };
-        let span = tracing::info_span!("session", peer = link.peer_addr().map(tracing::field::display));
-        let contracts = Contracts::of(registry);
-        let established =
-            connection::connect(link, contracts, &self.options).instrument(span.clone()).await?;
-        let cell = Arc::new(RouterCell::new(router.clone()));
-        let (connection, driver) = Driver::new(established, Serving::from(router), &self.options);
-        let driver = driver.replaceable(Arc::clone(&cell));
-        let session = Session::new(connection.clone(), cell);
-        let task = async move {
-            let mut driver = driver;
-            let reason = (&mut driver).await;
-            tracing::debug!(%reason, "session ended");
-            // Controllers that came too late to see the connection do not see its end either.
-            let router = driver.router().clone();
-            drop(driver);
-            let context = Context::new(connection, Arc::clone(router.states()), Limits::DEFAULT);
-            run_disconnected(&router, &context, &reason).await;
-        };
-        // Entering a span at every poll costs a little even when nobody listens.
-        drop(if span.is_disabled() { tokio::spawn(task) } else { tokio::spawn(task.instrument(span)) });
-        Ok(session)
-    }
-
-    fn check(&self) -> Result<(), ConnectError> {
-        if self.plaintext {
-            return Ok(());
-        }
-        let what = "say how the connection is secured: call `.plaintext()` on the builder";
-        Err(ConnectError::Configuration(what.to_owned()))
+        Ok(Dialer {
+            security,
+            contracts: Contracts::of(registry),
+            router,
+            options: self.options.in_range(),
+            connect_timeout: self.connect_timeout,
+        })
     }
 }
+
+/// The request as it can go along with a hello, if there is a ticket and it is not too long.
+fn early<P: Request>(dialer: &Dialer, request: &P) -> Option<EarlyRequest<P>> {
+    let ClientSecurity::Secured(pinned) = &dialer.security else { return None };
+    let limit = pinned.ticket.as_ref()?.max_message().min(dialer.options.max_message).min(MAX_EARLY);
+    EarlyRequest::new(request, limit, dialer.options.request_timeout).ok()
+}
+
+/// The longest request that goes along with a hello, in bytes of its encoding. What is longer is no longer bound by
+/// the round trip.
+const MAX_EARLY: usize = 8 * 1024;

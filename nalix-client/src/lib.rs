@@ -19,6 +19,8 @@
 
 mod address;
 mod builder;
+mod dial;
+mod security;
 mod session;
 
 pub use nalix_core::{
@@ -28,7 +30,7 @@ pub use nalix_core::{
     connection::{ConnectError, Options},
     controller::{Extract, RouterError},
     error::{DecodeError, EncodeError, ProtocolError},
-    handshake::Mismatch,
+    handshake::{Identity, IdentityError, Mismatch, PublicKey, Sealing, SessionTicket},
     link, packet, packet_controller, wire,
 };
 

@@ -6,6 +6,7 @@ use nalix_core::{
     CloseReason, Connection, OneWay, Request, RequestBuilder, SendError,
     connection::RouterCell,
     controller::{Controller, RouterError},
+    handshake::SessionTicket,
 };
 
 /// A session with a server. Cheap to clone; the connection is closed when the last clone is dropped.
@@ -18,6 +19,8 @@ pub struct Session {
 struct Inner {
     connection: Connection,
     router: Arc<RouterCell>,
+    ticket: Option<SessionTicket>,
+    resumed: bool,
 }
 
 impl Drop for Inner {
@@ -40,8 +43,13 @@ pub enum SessionState {
 }
 
 impl Session {
-    pub(crate) fn new(connection: Connection, router: Arc<RouterCell>) -> Self {
-        Self { inner: Arc::new(Inner { connection, router }) }
+    pub(crate) fn new(
+        connection: Connection,
+        router: Arc<RouterCell>,
+        ticket: Option<SessionTicket>,
+        resumed: bool,
+    ) -> Self {
+        Self { inner: Arc::new(Inner { connection, router, ticket, resumed }) }
     }
 
     /// Calls the server: await the result, or set options first. See
@@ -112,6 +120,17 @@ impl Session {
     pub async fn close(&self) -> CloseReason {
         self.inner.connection.close();
         self.closed().await
+    }
+
+    /// With what this session can be resumed later, by [`ClientBuilder::resume`](crate::ClientBuilder::resume), once. `None` if
+    /// the server keeps no sessions. It is a secret: whoever has it can go on with the session.
+    pub fn ticket(&self) -> Option<&SessionTicket> {
+        self.inner.ticket.as_ref()
+    }
+
+    /// Whether the server has gone on with an earlier session.
+    pub fn is_resumed(&self) -> bool {
+        self.inner.resumed
     }
 
     /// The connection under it.

@@ -206,6 +206,9 @@ pub enum ProtocolError {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// Something came in the clear that had to be sealed.
+    #[error("it came in the clear and had to be sealed")]
+    Unsealed,
     /// The handshake's content is wrong.
     #[error("bad hello: {0}")]
     BadHello(DecodeError),

@@ -121,7 +121,7 @@ pub use self::{
     controller::{Context, Controller, State},
     id::{CallId, ConnectionId, Opcode},
     packet::{OneWay, Packet, Request, Wire},
-    peer::{Connection, RequestBuilder, RequestError, RequestFuture, SendError, SendFuture},
+    peer::{Connection, RequestBuilder, RequestError, RequestFuture, Resumption, SendError, SendFuture},
     status::{Advice, CloseCode, CloseReason, Code, Failure, Side, Status},
 };
 

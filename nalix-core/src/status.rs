@@ -285,6 +285,16 @@ pub enum CloseCode {
     Internal,
     /// The link broke without a word from the peer. Never sent.
     Lost,
+    /// Something came in the clear, and this side takes it encrypted only.
+    EncryptionRequired,
+    /// The cryptographic handshake did not verify: it was made for another key, or somebody changed it on its way.
+    HandshakeFailed,
+    /// A sealed record did not open: somebody changed, left out, repeated or moved something.
+    DecryptFailed,
+    /// The ticket is not known any more: it has been used, has expired or was revoked.
+    TicketRefused,
+    /// The client's key is missing or not accepted.
+    KeyRefused,
     /// A code that this version does not know.
     Other(u16),
 }
@@ -303,6 +313,11 @@ impl CloseCode {
             CloseCode::LimitExceeded => 7,
             CloseCode::Internal => 8,
             CloseCode::Lost => 9,
+            CloseCode::EncryptionRequired => 10,
+            CloseCode::HandshakeFailed => 11,
+            CloseCode::DecryptFailed => 12,
+            CloseCode::TicketRefused => 13,
+            CloseCode::KeyRefused => 14,
             CloseCode::Other(n) => n,
         }
     }
@@ -320,6 +335,11 @@ impl CloseCode {
             7 => CloseCode::LimitExceeded,
             8 => CloseCode::Internal,
             9 => CloseCode::Lost,
+            10 => CloseCode::EncryptionRequired,
+            11 => CloseCode::HandshakeFailed,
+            12 => CloseCode::DecryptFailed,
+            13 => CloseCode::TicketRefused,
+            14 => CloseCode::KeyRefused,
             n => CloseCode::Other(n),
         }
     }

@@ -82,17 +82,23 @@ pub(crate) async fn serve(inner: Arc<Inner>, link: impl Link + Unpin) {
             .with_advice(Advice::Retry { after: Some(Duration::from_secs(1)) });
         return refuse(&inner, link, reason).instrument(span).await;
     };
+    let handshake = match inner.handshakes.begin(link.peer_addr()) {
+        Ok(handshake) => handshake,
+        Err(reason) => return refuse(&inner, link, reason).instrument(span).await,
+    };
     let work = async {
         // Nothing has been promised to a peer whose handshake is not done.
         let stop = async {
             inner.reached(Stage::Draining).await;
             draining()
         };
+        let contracts = inner.contracts.clone();
         let established = tokio::select! {
             established =
-                connection::accept_unless(link, inner.contracts.clone(), &inner.options, stop) => established,
+                connection::accept_unless(link, contracts, &inner.security, &inner.options, stop) => established,
             () = inner.reached(Stage::Forced) => return,
         };
+        drop(handshake);
         let established = match established {
             Ok(established) => established,
             Err(error) => return log_failure(&error),
@@ -103,7 +109,7 @@ pub(crate) async fn serve(inner: Arc<Inner>, link: impl Link + Unpin) {
         present.open(connection.clone());
         // Whoever comes in while the server begins to drain has missed the call.
         if *inner.stage.borrow() >= Stage::Draining {
-            connection.drain(inner.drain_timeout());
+            connection.drain(inner.drain_timeout);
         }
         if *inner.stage.borrow() == Stage::Forced {
             connection.abort();

@@ -1,23 +1,30 @@
 //! Puts a server together.
 
-use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+use std::{
+    num::NonZeroUsize,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use nalix_core::{
     connection::Options,
     controller::{Call, Controller, Reply, Router, RouterBuilder},
-    handshake::Contracts,
+    handshake::{ClientKeys, Contracts, Identity, Sealing, SessionStore},
     link::tcp::{self, ListenOptions},
     registry::Registry,
 };
+use tokio::sync::watch;
 use tower::BoxError;
-use tower_layer::{Identity, Layer, Stack};
+use tower_layer::{Identity as NoLayer, Layer, Stack};
 use tower_service::Service;
 
 use crate::{
     BuildError, Server,
+    handshakes::Handshakes,
     hub::Hub,
-    inner::Inner,
+    inner::{Inner, Stage},
     layered::{MakeServing, bare, layered},
+    security::Security,
 };
 
 /// How many runtimes serve connections.
@@ -44,76 +51,129 @@ impl Server {
 /// Collects what a server is made of. Made by [`Server::builder`].
 #[derive(Debug)]
 #[must_use = "a server is bound by `build`"]
-pub struct ServerBuilder<L = Identity> {
-    router: RouterBuilder,
+pub struct ServerBuilder<L = NoLayer> {
+    settings: Settings,
     layer: L,
     has_layer: bool,
-    plaintext: bool,
+}
+
+/// Everything but the layers, which have types of their own.
+#[derive(Debug)]
+struct Settings {
+    router: RouterBuilder,
+    security: Security,
     no_listener: bool,
     addresses: Vec<String>,
     listen: ListenOptions,
     options: Options,
     cores: Cores,
     max_connections: usize,
+    max_handshakes: usize,
+    max_handshakes_per_address: usize,
     drain_timeout: Duration,
 }
 
 impl ServerBuilder {
     pub(crate) fn new() -> Self {
-        Self {
+        let settings = Settings {
             router: Router::builder(),
-            layer: Identity::new(),
-            has_layer: false,
-            plaintext: false,
+            security: Security::default(),
             no_listener: false,
             addresses: Vec::new(),
             listen: ListenOptions::default(),
             options: Options::default(),
             cores: Cores::default(),
             max_connections: 65_536,
+            max_handshakes: 4_096,
+            max_handshakes_per_address: 256,
             drain_timeout: Duration::from_secs(10),
-        }
+        };
+        Self { settings, layer: NoLayer::new(), has_layer: false }
     }
 }
 
 impl<L> ServerBuilder<L> {
+    /// Connections are encrypted, and the server proves to clients that it has this key pair. Clients pin its
+    /// [`public_key`](Identity::public_key). Either this or [`ServerBuilder::plaintext`] must be said.
+    ///
+    /// ```no_run
+    /// # use nalix_server::{Identity, Server};
+    /// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+    /// let identity = Identity::load_or_generate("server.key")?;
+    /// println!("clients pin {}", identity.public_key());
+    /// let builder = Server::builder().identity(identity).tcp("0.0.0.0:7777");
+    /// # Ok(()) }
+    /// ```
+    pub fn identity(mut self, identity: Identity) -> Self {
+        self.settings.security.identity = Some(identity);
+        self
+    }
+
     /// Connections are not encrypted: anyone on the way can read and change what they carry.
     pub fn plaintext(mut self) -> Self {
-        self.plaintext = true;
+        self.settings.security.plaintext = true;
+        self
+    }
+
+    /// Which clients are let in, by the keys that they prove to have. Default: all, with or without a key. A handler
+    /// sees the key as [`Connection::peer_key`](nalix_core::Connection::peer_key).
+    pub fn client_keys(mut self, keys: ClientKeys) -> Self {
+        self.settings.security.client_keys = Some(keys);
+        self
+    }
+
+    /// What is sealed on secured connections. Default [`Sealing::All`]; [`Sealing::Marked`] counts only for clients that
+    /// ask for it too, and says what it gives up.
+    pub fn sealing(mut self, sealing: Sealing) -> Self {
+        self.settings.security.sealing = Some(sealing);
+        self
+    }
+
+    /// Keeps sessions in `store`, so that clients that come back resume them:
+    /// [`Connection::resumption`](nalix_core::Connection::resumption). Default: none are kept.
+    pub fn sessions(mut self, store: impl SessionStore) -> Self {
+        self.settings.security.store = Some(Arc::new(store));
+        self
+    }
+
+    /// How long a client may wait before it comes back. Default 1 h, at most ten years; less than a second turns
+    /// resumption off. Too short makes clients start anew; too long keeps secrets and memory for those who stay away.
+    pub fn ticket_lifetime(mut self, lifetime: Duration) -> Self {
+        self.settings.security.ticket_lifetime = Some(lifetime);
         self
     }
 
     /// Listens on `address`, a `host:port`. Port 0 takes a free one, see [`Server::local_addr`]. `[::]` takes IPv4 too.
     /// May be called several times.
     pub fn tcp(mut self, address: impl Into<String>) -> Self {
-        self.addresses.push(address.into());
+        self.settings.addresses.push(address.into());
         self
     }
 
     /// Allows a server that listens nowhere and is handed its links with
     /// [`ServerHandle::serve_link`](crate::ServerHandle::serve_link).
     pub fn no_listener(mut self) -> Self {
-        self.no_listener = true;
+        self.settings.no_listener = true;
         self
     }
 
     /// Adds the handlers of a controller.
     pub fn controller<C: Controller>(mut self, controller: C) -> Self {
-        self.router.add(controller);
+        self.settings.router.add(controller);
         self
     }
 
     /// Adds every controller linked into the program whose type has a `Default`. A crate that nothing else names
     /// is only linked if it is mentioned: `use my_controllers as _;`.
     pub fn discover(mut self) -> Self {
-        self.router.discover();
+        self.settings.router.discover();
         self
     }
 
     /// Adds shared state, for handlers that take [`State<T>`](nalix_core::State). One value of each type; it is put into
     /// an `Arc` here.
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
-        self.router.state(value);
+        self.settings.router.state(value);
         self
     }
 
@@ -151,50 +211,56 @@ impl<L> ServerBuilder<L> {
     /// The service is made once and cloned for each connection, so a `ConcurrencyLimitLayer` limits the whole server.
     /// Every call through a layer costs one allocation; without layers, handlers that are not async cost none.
     pub fn layer<N>(self, layer: N) -> ServerBuilder<Stack<N, L>> {
-        ServerBuilder {
-            router: self.router,
-            layer: Stack::new(layer, self.layer),
-            has_layer: true,
-            plaintext: self.plaintext,
-            no_listener: self.no_listener,
-            addresses: self.addresses,
-            listen: self.listen,
-            options: self.options,
-            cores: self.cores,
-            max_connections: self.max_connections,
-            drain_timeout: self.drain_timeout,
-        }
+        ServerBuilder { settings: self.settings, layer: Stack::new(layer, self.layer), has_layer: true }
     }
 
     /// Sets the limits and times of every connection.
     pub fn options(mut self, options: Options) -> Self {
-        self.options = options;
+        self.settings.options = options;
         self
     }
 
     /// Sets how sockets listen.
     pub fn listen_options(mut self, listen: ListenOptions) -> Self {
-        self.listen = listen;
+        self.settings.listen = listen;
         self
     }
 
     /// Sets how many runtimes serve connections.
     pub fn cores(mut self, cores: Cores) -> Self {
-        self.cores = cores;
+        self.settings.cores = cores;
         self
     }
 
     /// How many links may be there at once, those in the handshake included. Default 65,536. One more is told
     /// [`CloseCode::LimitExceeded`](crate::CloseCode) and to try again later.
     pub fn max_connections(mut self, max: usize) -> Self {
-        self.max_connections = max;
+        self.settings.max_connections = max;
+        self
+    }
+
+    /// How many handshakes may go on at once. Default 4,096, at least 1. One more is told
+    /// [`CloseCode::LimitExceeded`](crate::CloseCode) and to try again in a second.
+    ///
+    /// Too low turns clients away that come all at once; too high lets silent peers hold that many places for
+    /// [`Options::handshake_timeout`].
+    pub fn max_handshakes(mut self, max: usize) -> Self {
+        self.settings.max_handshakes = max;
+        self
+    }
+
+    /// How many of them may come from one IPv4 address or one /64 of IPv6. Default 256, at least 1.
+    ///
+    /// Too low turns clients away that share an address; too high lets one address hold all places.
+    pub fn max_handshakes_per_address(mut self, max: usize) -> Self {
+        self.settings.max_handshakes_per_address = max;
         self
     }
 
     /// How long a drain may take, from the moment that the server is told to stop. Default 10 s. Zero cuts every call
     /// off at once.
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
-        self.drain_timeout = timeout;
+        self.settings.drain_timeout = timeout;
         self
     }
 
@@ -211,31 +277,48 @@ impl<L> ServerBuilder<L> {
         <L::Service as Service<Call>>::Future: Send + 'static,
         <L::Service as Service<Call>>::Error: Into<BoxError> + 'static,
     {
-        if !self.plaintext {
-            return Err(BuildError::Security);
+        let settings = self.settings;
+        let security = settings.security.resolve()?;
+        for (option, value) in [
+            ("max_handshakes", settings.max_handshakes),
+            ("max_handshakes_per_address", settings.max_handshakes_per_address),
+        ] {
+            if value == 0 {
+                return Err(BuildError::Zero { option });
+            }
         }
-        if self.addresses.is_empty() && !self.no_listener {
+        if settings.addresses.is_empty() && !settings.no_listener {
             return Err(BuildError::NoListener);
         }
         let contracts = Contracts::of(Registry::global()?);
-        let router = self.router.build()?;
+        let router = settings.router.build()?;
         let make: MakeServing =
             if self.has_layer { layered(router.clone(), &self.layer) } else { bare(router.clone()) };
 
-        let cores = match self.cores {
+        let cores = match settings.cores {
             Cores::Ambient => None,
             Cores::Each(n) => Some(n),
             Cores::All => Some(std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)),
         };
         let sockets = cores.map_or(1, NonZeroUsize::get);
-        let mut listen = self.listen;
+        let mut listen = settings.listen;
         listen.shared_port |= sockets > 1;
         let mut listeners = Vec::new();
-        for address in &self.addresses {
+        for address in &settings.addresses {
             listeners.push(bind(address, sockets, &listen).await?);
         }
-        let hub = Arc::new(Hub::new(self.max_connections));
-        let inner = Inner::new(router, make, contracts, self.options.in_range(), hub, self.drain_timeout);
+        let inner = Inner {
+            router,
+            make_serving: make,
+            contracts,
+            security,
+            options: settings.options.in_range(),
+            hub: Arc::new(Hub::new(settings.max_connections)),
+            handshakes: Arc::new(Handshakes::new(settings.max_handshakes, settings.max_handshakes_per_address)),
+            drain_timeout: settings.drain_timeout,
+            stage: watch::Sender::new(Stage::Running),
+            local_addrs: OnceLock::new(),
+        };
         Ok(Server::new(inner, listeners, cores))
     }
 }

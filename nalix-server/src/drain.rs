@@ -24,9 +24,9 @@ pub(crate) async fn drain(inner: &Inner) -> DrainReport {
     inner.advance(Stage::Draining);
     for connection in inner.hub.connections() {
         // The server ends the drain; a connection that did so first would count as one that had finished.
-        connection.drain(inner.drain_timeout().saturating_add(DRAIN_SLACK));
+        connection.drain(inner.drain_timeout.saturating_add(DRAIN_SLACK));
     }
-    let in_time = timeout(inner.drain_timeout(), inner.hub.empty()).await.is_ok();
+    let in_time = timeout(inner.drain_timeout, inner.hub.empty()).await.is_ok();
     let forced = if in_time { 0 } else { inner.hub.alive() };
     if !in_time {
         for connection in inner.hub.connections() {

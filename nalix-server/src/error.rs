@@ -10,8 +10,22 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum BuildError {
     /// Nobody has said whether connections are encrypted.
-    #[error("say how connections are secured: call `.plaintext()` on the builder")]
+    #[error("say how connections are secured: call `.identity(...)` or `.plaintext()` on the builder")]
     Security,
+    /// Two things have been said that exclude each other.
+    #[error("`{one}` and {other} exclude each other")]
+    Contradiction {
+        /// One of them.
+        one: &'static str,
+        /// The other.
+        other: &'static str,
+    },
+    /// A limit of zero would let nobody in.
+    #[error("`{option}` is zero, which lets nobody in")]
+    Zero {
+        /// The option.
+        option: &'static str,
+    },
     /// There is nothing to accept connections from.
     #[error("no listener: call `.tcp(address)`, or `.no_listener()` if links are handed in by hand")]
     NoListener,

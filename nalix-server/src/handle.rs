@@ -2,7 +2,11 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use nalix_core::{Connection, ConnectionId, link::Link};
+use nalix_core::{
+    Connection, ConnectionId,
+    handshake::{ServerSecurity, SessionId, StoreError},
+    link::Link,
+};
 
 use crate::{
     accept,
@@ -44,6 +48,23 @@ impl ServerHandle {
     /// The open connection with this id.
     pub fn connection(&self, id: ConnectionId) -> Option<Connection> {
         self.inner.hub.get(id)
+    }
+
+    /// Makes a session impossible to resume: after a logout, a ban, a change of what its user may do. Returns how many
+    /// tickets were taken back. Connections that are open stay open; close them, too, if they are to end.
+    ///
+    /// Cancel safe as far as the store is.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store failed; the session may still be resumable then.
+    pub async fn revoke(&self, session: SessionId) -> Result<usize, StoreError> {
+        match &self.inner.security {
+            ServerSecurity::Secured(secured) => match &secured.store {
+                Some(store) => store.revoke(session).await,
+                None => Ok(0),
+            },
+            _ => Ok(0),
+        }
     }
 
     /// Serves a link that was made by hand, such as one end of [`link::memory::pair`](nalix_core::link::memory::pair),

@@ -7,10 +7,10 @@ use std::{
     time::Duration,
 };
 
-use nalix_core::{connection::Options, controller::Router, handshake::Contracts};
+use nalix_core::{connection::Options, controller::Router, handshake::{Contracts, ServerSecurity}};
 use tokio::sync::watch;
 
-use crate::{hub::Hub, layered::MakeServing};
+use crate::{handshakes::Handshakes, hub::Hub, layered::MakeServing};
 
 /// What every task of a server shares.
 pub(crate) struct Inner {
@@ -18,9 +18,11 @@ pub(crate) struct Inner {
     pub(crate) make_serving: MakeServing,
     pub(crate) contracts: Contracts,
     pub(crate) options: Options,
+    pub(crate) security: ServerSecurity,
     pub(crate) hub: Arc<Hub>,
+    pub(crate) handshakes: Arc<Handshakes>,
     pub(crate) stage: watch::Sender<Stage>,
-    drain_timeout: Duration,
+    pub(crate) drain_timeout: Duration,
     pub(crate) local_addrs: OnceLock<Vec<SocketAddr>>,
 }
 
@@ -44,26 +46,6 @@ impl fmt::Debug for Inner {
 }
 
 impl Inner {
-    pub(crate) fn new(
-        router: Router,
-        make_serving: MakeServing,
-        contracts: Contracts,
-        options: Options,
-        hub: Arc<Hub>,
-        drain_timeout: Duration,
-    ) -> Self {
-        Self {
-            router,
-            make_serving,
-            contracts,
-            options,
-            hub,
-            stage: watch::Sender::new(Stage::Running),
-            drain_timeout,
-            local_addrs: OnceLock::new(),
-        }
-    }
-
     /// Waits until the server has come at least this far.
     pub(crate) async fn reached(&self, stage: Stage) {
         let mut watch = self.stage.subscribe();
@@ -77,10 +59,5 @@ impl Inner {
             *now = (*now).max(stage);
             moved
         });
-    }
-
-    /// How long connections are given to finish.
-    pub(crate) fn drain_timeout(&self) -> Duration {
-        self.drain_timeout
     }
 }

@@ -39,18 +39,22 @@ mod cores;
 mod drain;
 mod error;
 mod handle;
+mod handshakes;
 mod hub;
 mod inner;
 mod layered;
+mod security;
 mod server;
+pub mod store;
 
 pub use nalix_core::{
     Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Failure, OneWay,
-    Opcode, Packet, Request, RequestBuilder, RequestError, RequestFuture, SendError, Side, State, Status,
+    Opcode, Packet, Request, RequestBuilder, RequestError, RequestFuture, Resumption, SendError, Side, State, Status,
     Wire,
     connection::Options,
     controller::{Call, CallKind, Extract, Reply, ReplyKind, Require, Router, RouterError},
     error::{DecodeError, DuplicateError, EncodeError},
+    handshake::{ClientKeys, Identity, IdentityError, PublicKey, Sealing, SessionId},
     link,
     link::tcp::ListenOptions,
     packet, packet_controller, wire,

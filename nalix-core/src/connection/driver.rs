@@ -286,6 +286,8 @@ impl<L: Link> Driver<L> {
     pub(super) fn refuse(&mut self, error: &ProtocolError) {
         let code = match error {
             ProtocolError::CutRecord { .. } => CloseCode::Lost,
+            ProtocolError::Unauthentic => CloseCode::DecryptFailed,
+            ProtocolError::Unsealed => CloseCode::EncryptionRequired,
             _ => CloseCode::ProtocolError,
         };
         self.close(CloseReason::new(code, error.to_string()));

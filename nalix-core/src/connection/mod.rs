@@ -22,7 +22,8 @@ pub use self::{
     cell::RouterCell,
     dispatch::{Dispatch, Layered, Serving},
     driver::Driver,
-    establish::{ConnectError, Established, accept, accept_unless, connect, refuse},
+    establish::{ConnectError, Established, accept, accept_unless, connect, connect_early, refuse},
     hooks::run_disconnected,
     options::Options,
 };
+pub use crate::peer::EarlyRequest;

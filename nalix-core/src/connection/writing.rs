@@ -10,7 +10,7 @@ use crate::{
     frame::{Control, FrameKind, Head},
     link::Link,
     session::Outbound,
-    status::{CloseCode, CloseReason},
+    status::{Advice, CloseCode, CloseReason},
     wire::Encode,
 };
 
@@ -68,6 +68,9 @@ impl<L: Link> Driver<L> {
             if rest.again {
                 cx.waker().wake_by_ref();
             }
+            if rest.exhausted {
+                return Poll::Ready(Err(worn_out()));
+            }
             // Much counts as waiting until the outbox is looked at again.
             done = rest.backlog == 0;
         }
@@ -112,6 +115,12 @@ pub(super) fn put(out: &mut Outbound, head: Head, payload: &impl Encode) {
 /// What it is called when the link breaks.
 pub(super) fn lost(error: &io::Error) -> CloseReason {
     CloseReason::new(CloseCode::Lost, error.to_string())
+}
+
+/// Why a connection ends whose key has sealed all that it may.
+#[cold]
+fn worn_out() -> CloseReason {
+    CloseReason::new(CloseCode::LimitExceeded, "the connection's key is worn out").with_advice(Advice::Reconnect)
 }
 
 /// A buffer that has grown beyond this for once is not kept.

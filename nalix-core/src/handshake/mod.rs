@@ -1,20 +1,33 @@
-//! The exchange of hellos that opens every connection: version, limits, contract fingerprints.
+//! The exchange of hellos that opens every connection: keys, version, limits, contract fingerprints.
 //!
 //! Slices in, values out; `connection` does the reading and writing. See `docs/protocol.md`, "Handshake".
 
 mod contracts;
 mod hello;
+mod identity;
+mod initiator;
+mod noise;
+mod params;
+mod public_key;
+mod resolver;
+mod responder;
+mod security;
+mod store;
+mod ticket;
 
 pub use self::{
     contracts::{Contracts, Mismatch},
-    hello::{Hello, HelloReply, Params, Sealing, Terms, abort_body, accept, finish, read_abort},
+    hello::{Hello, Way, abort_body, read_abort},
+    initiator::{AnswerError, Connected, HelloError, Initiator, Secrets},
+    noise::NoiseError,
+    params::{Answer, Grant, Offer, Params, Sealing, Terms},
+    responder::{Accepted, Responder},
+    security::{ClientKeys, ClientSecurity, Pinned, Secured, ServerSecurity},
 };
 
 /// The version of the protocol that this crate speaks.
 pub const VERSION: u8 = 1;
 
-/// The longest Hello that is read, in bytes: room for some 6,000 packets.
+/// The longest body of a Hello or HelloReply that is read, in bytes: room for some 6,000 packets, or for the description
+/// of packets that differ. A Noise message cannot be longer.
 pub const MAX_HELLO: usize = 64 * 1024;
-
-/// The longest HelloReply that is read, in bytes: room besides for the description of packets that differ.
-pub const MAX_HELLO_REPLY: usize = 256 * 1024;

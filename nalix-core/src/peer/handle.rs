@@ -2,9 +2,10 @@
 
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
-use super::{RequestBuilder, SendError, SendFuture, send, shared::Shared};
+use super::{RequestBuilder, Resumption, SendError, SendFuture, send, shared::Shared};
 use crate::{
     ConnectionId,
+    handshake::{PublicKey, Sealing},
     packet::{OneWay, Request},
     status::{CloseCode, CloseReason},
 };
@@ -52,6 +53,21 @@ impl Connection {
     /// Our address, where the link has addresses.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.shared.setup.local_addr
+    }
+
+    /// Whether what the connection carries is encrypted, and what of it.
+    pub fn sealing(&self) -> Sealing {
+        self.shared.setup.terms.sealing
+    }
+
+    /// The key that the peer has proven to have: a server's always on a secured connection, a client's if it has one.
+    pub fn peer_key(&self) -> Option<&PublicKey> {
+        self.shared.setup.peer_key.as_ref()
+    }
+
+    /// The session of the client's that this connection is part of, on the side that accepted it and if it keeps sessions.
+    pub fn resumption(&self) -> Option<&Resumption> {
+        self.shared.setup.resumption.as_ref()
     }
 
     /// The longest message that either side may send, in bytes.

@@ -3,9 +3,11 @@
 
 mod attributes;
 mod calls;
+mod early;
 mod error;
 mod handle;
 mod request;
+mod resumption;
 mod send;
 mod shared;
 mod waiters;
@@ -15,8 +17,10 @@ pub(crate) use self::{
     shared::{Commands, Setup, Shared},
 };
 pub use self::{
+    early::EarlyRequest,
     error::{RequestError, SendError},
     handle::Connection,
     request::{RequestBuilder, RequestFuture},
+    resumption::Resumption,
     send::SendFuture,
 };

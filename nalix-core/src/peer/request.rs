@@ -155,6 +155,11 @@ impl<P: Request> Future for RequestFuture<P> {
 }
 
 impl<P: Request> RequestFuture<P> {
+    /// The future of a request that has been sent already.
+    pub(super) fn sent(connection: Connection, deadline: Option<Instant>, key: Key) -> Self {
+        Self { connection, timeout: None, deadline, stage: Stage::Sent(key) }
+    }
+
     /// Sends the request, or queues up for it. `remaining` is the time until the deadline.
     fn start(
         &mut self,

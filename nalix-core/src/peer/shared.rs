@@ -15,9 +15,16 @@ use tokio::{sync::watch, time::Instant};
 use super::{
     attributes::Attributes,
     calls::{Answer, Calls},
+    resumption::Resumption,
     waiters::{Ticket, Waiters},
 };
-use crate::{CallId, ConnectionId, handshake::Terms, link::TryWrite, session::Outbound, status::CloseReason};
+use crate::{
+    CallId, ConnectionId,
+    handshake::{PublicKey, Terms},
+    link::TryWrite,
+    session::Outbound,
+    status::CloseReason,
+};
 
 /// What is known of a connection when its handshake is done.
 #[derive(Debug)]
@@ -26,6 +33,10 @@ pub(crate) struct Setup {
     pub(crate) peer_addr: Option<SocketAddr>,
     pub(crate) local_addr: Option<SocketAddr>,
     pub(crate) terms: Terms,
+    /// The key that the peer has proven to have.
+    pub(crate) peer_key: Option<PublicKey>,
+    /// The session of the peer's that can be resumed.
+    pub(crate) resumption: Option<Resumption>,
     /// A way to write without the driver.
     pub(crate) direct: Option<Arc<dyn TryWrite>>,
     /// Senders wait once this many bytes wait to be written.
@@ -106,12 +117,14 @@ pub(crate) struct Rest {
     pub(crate) again: bool,
     /// Bytes that wait to be written.
     pub(crate) backlog: usize,
+    /// Whether nothing more can be sealed, so that the connection is over.
+    pub(crate) exhausted: bool,
 }
 
 impl Shared {
-    pub(crate) fn new(mut setup: Setup) -> Self {
+    pub(crate) fn new(mut setup: Setup, out: Outbound) -> Self {
         let state = State {
-            out: Outbound::new(setup.terms.max_message),
+            out,
             calls: Calls::new(setup.terms.calls_out),
             waiters: Waiters::default(),
             unsent: 0,
@@ -390,11 +403,12 @@ fn rest(mut state: MutexGuard<'_, State>) -> Rest {
     state.awake = again;
     let backlog = state.backlog();
     let waiter = state.next_waiter();
+    let exhausted = state.out.is_exhausted();
     drop(state);
     if let Some(waiter) = waiter {
         waiter.wake();
     }
-    Rest { again, backlog }
+    Rest { again, backlog, exhausted }
 }
 
 impl State {

@@ -7,7 +7,8 @@ use crate::{
     CallId, Opcode,
     error::ProtocolError,
     frame::{self, Control, FrameKind, Metadata},
-    record::{self, RecordKind},
+    handshake::Sealing,
+    record::{self, Opener, RecordKind},
 };
 
 /// A frame that has arrived. Its payload is a slice of the receive buffer.
@@ -45,6 +46,11 @@ pub struct Inbound {
     /// The record whose frames are being handed out, and how far that has come.
     body: Bytes,
     at: usize,
+    /// Whether that record was sealed.
+    sealed: bool,
+    /// What opens sealed records, on a secured connection.
+    opener: Option<Opener>,
+    sealing: Sealing,
     max_record: usize,
     max_message: usize,
     /// How many bytes to make room for before a read. Grows while reads fill it.
@@ -61,6 +67,9 @@ impl Inbound {
             buf: BytesMut::new(),
             body: Bytes::new(),
             at: 0,
+            sealed: false,
+            opener: None,
+            sealing: Sealing::None,
             max_record: max_body,
             max_message: 0,
             chunk: MIN_CHUNK,
@@ -73,6 +82,23 @@ impl Inbound {
     pub fn establish(&mut self, max_message: usize) {
         self.max_message = max_message;
         self.max_record = max_record(max_message);
+    }
+
+    /// As [`Inbound::establish`], for a secured connection.
+    pub fn establish_secured(&mut self, max_message: usize, opener: Opener, sealing: Sealing) {
+        self.max_message = max_message;
+        self.max_record = max_record(max_message) + record::TAG;
+        self.opener = Some(opener);
+        self.sealing = sealing;
+        // Whoever turns our answer down can say so sealed. Nobody else could be believed.
+        self.fresh = false;
+    }
+
+    /// Hands in frames that came with the handshake, to be taken as the first record. They were sealed by it.
+    pub fn early(&mut self, frames: Bytes) {
+        self.body = frames;
+        self.at = 0;
+        self.sealed = true;
     }
 
     /// Where the link puts what it reads: behind what is there. There is room for more than one read usually brings.
@@ -121,7 +147,10 @@ impl Inbound {
             let record = self.split_record();
             let first = matches!(record, Ok(Some(_))) && std::mem::take(&mut self.fresh);
             match record {
-                Ok(Some((RecordKind::Plain, body))) => self.body = body,
+                Ok(Some((kind @ (RecordKind::Plain | RecordKind::Sealed), body))) => {
+                    self.sealed = kind == RecordKind::Sealed;
+                    self.body = body;
+                }
                 Ok(Some((RecordKind::Abort, body))) if first => return self.abort(body),
                 Ok(Some((kind, _))) => {
                     return self.fail(ProtocolError::UnexpectedRecord { found: kind.name() });
@@ -165,8 +194,23 @@ impl Inbound {
         if self.buf.len() < record::HEADER + len {
             return Ok(None);
         }
+        let header = *header;
         self.buf.advance(record::HEADER);
-        Ok(Some((kind, self.buf.split_to(len).freeze())))
+        let mut body = self.buf.split_to(len);
+        match kind {
+            RecordKind::Sealed => {
+                // Opened where it lies: nobody else has a part of this body yet.
+                let opener = self.opener.as_mut().ok_or(ProtocolError::UnexpectedRecord { found: kind.name() })?;
+                let len = opener.open(header, &mut body)?;
+                body.truncate(len);
+                if body.is_empty() {
+                    return Err(ProtocolError::RecordLength { found: 0, limit: self.max_record });
+                }
+            }
+            RecordKind::Plain if self.sealing == Sealing::All => return Err(ProtocolError::Unsealed),
+            _ => {}
+        }
+        Ok(Some((kind, body.freeze())))
     }
 
     fn split_frame(&mut self) -> Result<Frame, ProtocolError> {
@@ -181,6 +225,9 @@ impl Inbound {
             Metadata::default()
         };
         let frame::Head { kind, id, opcode, .. } = parsed.head;
+        if !self.sealed && self.sealing == Sealing::Marked && !kind.may_be_plain() {
+            return Err(ProtocolError::Unsealed);
+        }
         let limit = self.max_payload(kind);
         if payload.len() > limit {
             return Err(ProtocolError::MessageTooLarge { found: payload.len(), limit });
@@ -194,7 +241,7 @@ impl Inbound {
             last.advance(payload.start);
             last
         };
-        Ok(Frame { kind, id, opcode, sealed: false, metadata, payload })
+        Ok(Frame { kind, id, opcode, sealed: self.sealed, metadata, payload })
     }
 
     /// The peer has found fault with our part of the handshake, which this side took for finished. An Abort says what a

@@ -5,7 +5,7 @@ mod outbound;
 
 pub use self::{
     inbound::{Frame, Inbound, Record},
-    outbound::{Appended, Outbound},
+    outbound::{Appended, Cover, Outbound},
 };
 
 use crate::{frame, record};

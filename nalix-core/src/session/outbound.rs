@@ -4,7 +4,8 @@ use super::max_error;
 use crate::{
     error::EncodeError,
     frame::{self, Head, Metadata},
-    record::{self, RecordKind},
+    handshake::Sealing,
+    record::{self, RecordKind, Sealer},
     wire::{Writer, varint},
 };
 
@@ -16,21 +17,61 @@ pub struct Appended {
     pub position: u64,
 }
 
+/// What a frame asks of its record. It makes a difference with [`Sealing::Marked`] only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cover {
+    /// It may travel in the clear.
+    Plain,
+    /// It must be sealed if the connection is secured.
+    Sealed,
+}
+
 /// Puts frames into records. Frames that are appended between two flushes share records.
 #[derive(Debug)]
 pub struct Outbound {
     buf: Vec<u8>,
-    /// Where the record that is being filled starts.
-    open: Option<usize>,
+    /// The record that is being filled.
+    open: Option<Open>,
     max_message: usize,
     /// Bytes that have been taken away by [`Outbound::take`].
     taken: u64,
+    /// What seals records, on a secured connection.
+    sealer: Option<Sealer>,
+    sealing: Sealing,
+    /// Whether the sealer has come to its end: nothing may be sent any more.
+    exhausted: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    start: usize,
+    cover: Cover,
 }
 
 impl Outbound {
-    /// For an established connection.
+    /// For an established connection that is not secured.
     pub fn new(max_message: usize) -> Self {
-        Self { buf: Vec::new(), open: None, max_message, taken: 0 }
+        Self {
+            buf: Vec::new(),
+            open: None,
+            max_message,
+            taken: 0,
+            sealer: None,
+            sealing: Sealing::None,
+            exhausted: false,
+        }
+    }
+
+    /// For an established connection whose records `sealer` seals: all of them, or with [`Sealing::Marked`] those whose
+    /// frames ask for it.
+    #[must_use]
+    pub fn secured(max_message: usize, sealer: Sealer, sealing: Sealing) -> Self {
+        Self { sealer: Some(sealer), sealing, ..Self::new(max_message) }
+    }
+
+    /// Whether no more can be sealed under this key. What has not been taken by then is lost, and the connection with it.
+    pub fn is_exhausted(&self) -> bool {
+        self.exhausted
     }
 
     /// The message limit that both sides have agreed on, in bytes.
@@ -55,12 +96,13 @@ impl Outbound {
     #[inline]
     pub fn append(
         &mut self,
+        cover: Cover,
         head: Head,
         metadata: Metadata,
         hint: usize,
         write: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Appended, EncodeError> {
-        self.append_within(self.max_message, head, metadata, hint, write)
+        self.append_within(self.max_message, cover, head, metadata, hint, write)
     }
 
     /// As [`Outbound::append`], for a frame that carries one byte besides a message.
@@ -69,26 +111,31 @@ impl Outbound {
     /// As [`Outbound::append`].
     pub fn append_error(
         &mut self,
+        cover: Cover,
         head: Head,
         hint: usize,
         write: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Appended, EncodeError> {
-        self.append_within(max_error(self.max_message), head, Metadata::default(), hint, write)
+        self.append_within(max_error(self.max_message), cover, head, Metadata::default(), hint, write)
     }
 
     fn append_within(
         &mut self,
         limit: usize,
+        cover: Cover,
         head: Head,
         metadata: Metadata,
         hint: usize,
         write: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Appended, EncodeError> {
+        let cover = self.cover(cover);
+        // Before the state to go back to is noted: what has been sealed cannot be opened up again.
+        self.close_unless_fits(cover);
         // Takes a half-written frame back when `write` fails, and also when it panics: it is user code.
         let mut undo = Undo { before: self.buf.len(), open: self.open, done: false, out: self };
         let out = &mut *undo.out;
         out.buf.reserve(hint + record::HEADER + frame::MAX_OVERHEAD + 16);
-        out.open_record();
+        out.open_record(cover);
         let position = out.taken + out.buf.len() as u64;
         let head = Head { metadata: !metadata.is_empty(), ..head };
         frame::put_head(&mut out.buf, head);
@@ -127,21 +174,44 @@ impl Outbound {
         self.buf.is_empty()
     }
 
-    fn open_record(&mut self) {
-        match self.open {
-            Some(start) if self.buf.len() - start < record::HEADER + record::TARGET_BODY => {}
-            _ => {
-                self.close_record();
-                self.open = Some(self.buf.len());
-                self.buf.extend_from_slice(&[0; record::HEADER]);
-            }
+    fn cover(&self, asked: Cover) -> Cover {
+        match self.sealing {
+            Sealing::None => Cover::Plain,
+            Sealing::All => Cover::Sealed,
+            Sealing::Marked => asked,
+        }
+    }
+
+    #[inline]
+    fn close_unless_fits(&mut self, cover: Cover) {
+        if let Some(open) = self.open
+            && (open.cover != cover || self.buf.len() - open.start >= record::HEADER + record::TARGET_BODY)
+        {
+            self.close_record();
+        }
+    }
+
+    fn open_record(&mut self, cover: Cover) {
+        if self.open.is_none() {
+            self.open = Some(Open { start: self.buf.len(), cover });
+            self.buf.extend_from_slice(&[0; record::HEADER]);
         }
     }
 
     fn close_record(&mut self) {
-        if let Some(start) = self.open.take() {
-            let len = self.buf.len() - start - record::HEADER;
-            self.buf[start..start + record::HEADER].copy_from_slice(&record::header(RecordKind::Plain, len));
+        let Some(Open { start, cover }) = self.open.take() else { return };
+        match (&mut self.sealer, cover) {
+            (Some(sealer), Cover::Sealed) => {
+                if self.exhausted || sealer.seal(&mut self.buf, start).is_err() {
+                    self.exhausted = true;
+                    self.buf.truncate(start);
+                }
+            }
+            _ => {
+                let len = self.buf.len() - start - record::HEADER;
+                let header = record::header(RecordKind::Plain, len);
+                self.buf[start..start + record::HEADER].copy_from_slice(&header);
+            }
         }
     }
 
@@ -165,7 +235,7 @@ impl Outbound {
 struct Undo<'a> {
     out: &'a mut Outbound,
     before: usize,
-    open: Option<usize>,
+    open: Option<Open>,
     done: bool,
 }
 

@@ -1,0 +1,200 @@
+//! The handshake of the side that accepts.
+
+use std::{
+    future::Future,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use bytes::Bytes;
+
+use super::{
+    ConnectError, Established, farewell,
+    io::{abort, read, unless, within, write},
+    settle, unexpected,
+};
+use crate::{
+    Advice,
+    connection::Options,
+    handshake::{
+        self, Accepted, Contracts, Grant, Hello, MAX_HELLO, Params, Responder, Secured, ServerSecurity, SessionData,
+        SessionId, SessionRecord, SessionStore, StoreError, TicketId, Way,
+    },
+    link::Link,
+    peer::Resumption,
+    record::{Key, RecordKind},
+    session::{Inbound, Record},
+    status::{CloseCode, CloseReason},
+};
+
+/// Opens a connection as the side that accepts.
+///
+/// Not cancel safe: a handshake that is dropped half-way leaves the link unusable.
+///
+/// # Errors
+/// [`ConnectError`]; the peer is told why before the link is closed.
+pub async fn accept<L: Link>(
+    link: L,
+    contracts: Contracts,
+    security: &ServerSecurity,
+    options: &Options,
+) -> Result<Established<L>, ConnectError> {
+    accept_unless(link, contracts, security, options, std::future::pending()).await
+}
+
+/// As [`accept`], but refuses the peer for the reason that `stop` resolves to if the handshake is not done by then.
+///
+/// # Errors
+/// As [`accept`].
+pub async fn accept_unless<L: Link>(
+    mut link: L,
+    contracts: Contracts,
+    security: &ServerSecurity,
+    options: &Options,
+    stop: impl Future<Output = CloseReason>,
+) -> Result<Established<L>, ConnectError> {
+    let options = options.clone().in_range();
+    let params = Params::new(options.max_message, options.max_calls, contracts);
+    let mut inbound = Inbound::new(MAX_HELLO);
+    let shake = async {
+        let body = match read(&mut link, &mut inbound).await? {
+            Record { kind: RecordKind::Hello, body } => body,
+            Record { kind: RecordKind::Abort, body } => {
+                return Err(ConnectError::Refused(handshake::read_abort(&body)));
+            }
+            Record { kind, .. } => return Err(unexpected(kind)),
+        };
+        let hello = Hello::parse(&body).map_err(ConnectError::Protocol)?;
+        let answered = answer(&hello, params, security).await.map_err(ConnectError::Refused)?;
+        write(&mut link, &answered.accepted.reply).await?;
+        Ok(answered)
+    };
+    match unless(stop, within(options.handshake_timeout, shake)).await {
+        Ok(Answered { accepted, peer_key, resumption }) => {
+            let Accepted { terms, secrets, early, .. } = accepted;
+            let secrets = secrets.map(|(secrets, _)| secrets);
+            let mut established = settle(link, inbound, terms, secrets, peer_key, resumption, &options);
+            established.inbound.early(early);
+            Ok(established)
+        }
+        Err(error) => {
+            if let Some(reason) = farewell(&error) {
+                abort(&mut link, &mut inbound, &reason, options.close_timeout).await;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Turns a link away before its handshake.
+pub async fn refuse<L: Link>(mut link: L, reason: CloseReason, options: &Options) {
+    abort(&mut link, &mut Inbound::new(MAX_HELLO), &reason, options.close_timeout).await;
+}
+
+struct Answered {
+    accepted: Accepted,
+    peer_key: Option<handshake::PublicKey>,
+    resumption: Option<Resumption>,
+}
+
+/// The order matters: look the ticket up, verify the hello under its secret, take the ticket, and only then let anything
+/// happen to the session. Whoever cannot prove the secret leaves everything as it was.
+async fn answer(
+    hello: &Hello,
+    params: Params,
+    security: &ServerSecurity,
+) -> Result<Answered, CloseReason> {
+    // Before a store is asked for anything.
+    hello.check_version()?;
+    let sessions = match security {
+        ServerSecurity::Secured(secured) => Sessions::of(secured),
+        ServerSecurity::Plaintext => None,
+    };
+    let resumed = match (hello.way, security) {
+        (Way::Resume(ticket), ServerSecurity::Secured(_)) => {
+            let sessions = sessions.as_ref().ok_or_else(ticket_refused)?;
+            Some((ticket, sessions.find(ticket).await?))
+        }
+        _ => None,
+    };
+    let responder = Responder::read(hello, params, security, resumed.as_ref().map(|(_, record)| record))?;
+    let peer_key = responder.client_key();
+    let Some(sessions) = sessions else {
+        return Ok(Answered { accepted: responder.accept(None)?, peer_key, resumption: None });
+    };
+    let next = TicketId::random().map_err(|_| no_randomness())?;
+    let accepted = responder.accept(Some(Grant::new(next, sessions.lifetime)))?;
+    let secret = accepted.secrets.as_ref().map(|(_, secret)| secret.clone());
+    let secret = secret.ok_or_else(no_randomness)?;
+    let resumption = sessions.keep(resumed, next, secret, peer_key).await?;
+    Ok(Answered { accepted, peer_key, resumption })
+}
+
+/// Where sessions are kept, and for how long.
+struct Sessions<'a> {
+    store: &'a Arc<dyn SessionStore>,
+    lifetime: Duration,
+}
+
+impl<'a> Sessions<'a> {
+    fn of(secured: &'a Secured) -> Option<Self> {
+        let lifetime = secured.ticket_lifetime.min(MAX_LIFETIME);
+        secured.issues_tickets().map(|store| Self { store, lifetime })
+    }
+
+    /// What a ticket stands for. One that is unknown, used, expired or revoked gets one and the same answer.
+    async fn find(&self, ticket: TicketId) -> Result<SessionRecord, CloseReason> {
+        let record = self.store.get(ticket).await.map_err(|error| unavailable(&error))?;
+        record.filter(|record| record.expires > SystemTime::now()).ok_or_else(ticket_refused)
+    }
+
+    /// Takes the old ticket, if there is one, and keeps the session under the new one.
+    async fn keep(
+        &self,
+        resumed: Option<(TicketId, SessionRecord)>,
+        ticket: TicketId,
+        secret: Key,
+        peer_key: Option<handshake::PublicKey>,
+    ) -> Result<Option<Resumption>, CloseReason> {
+        let expires = SystemTime::now() + self.lifetime;
+        let (old, session, data) = match resumed {
+            Some((old, record)) => (Some(old), record.session, record.data),
+            None => (None, SessionId::random().map_err(|_| no_randomness())?, SessionData::default()),
+        };
+        let record = SessionRecord { session, secret, peer_key, data, expires };
+        let resumption = Resumption::new(Arc::clone(self.store), ticket, record.clone(), old.is_some());
+        match old {
+            Some(old) => match self.store.take(old, (ticket, record)).await {
+                Ok(true) => Ok(Some(resumption)),
+                // Another connection was faster.
+                Ok(false) => Err(ticket_refused()),
+                Err(error) => Err(unavailable(&error)),
+            },
+            None => match self.store.put(ticket, record).await {
+                Ok(()) => Ok(Some(resumption)),
+                Err(error) => {
+                    tracing::warn!(%error, "a session cannot be kept and will not be resumable");
+                    Ok(None)
+                }
+            },
+        }
+    }
+}
+
+fn ticket_refused() -> CloseReason {
+    let message = "the ticket is not known here: it has been used, has expired or was revoked";
+    CloseReason::new(CloseCode::TicketRefused, message).with_advice(Advice::Reconnect)
+}
+
+fn unavailable(error: &StoreError) -> CloseReason {
+    tracing::warn!(%error, "sessions cannot be looked up");
+    CloseReason::new(CloseCode::Internal, "sessions cannot be resumed now")
+        .with_advice(Advice::Retry { after: None })
+}
+
+fn no_randomness() -> CloseReason {
+    CloseReason::new(CloseCode::Internal, "the system has no randomness")
+}
+
+/// Longer than any session, and short enough for every clock.
+const MAX_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);

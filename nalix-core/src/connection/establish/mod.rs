@@ -1,0 +1,109 @@
+//! From a link to an established connection.
+
+mod accept;
+mod connect;
+mod error;
+mod io;
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+pub use self::{
+    accept::{accept, accept_unless, refuse},
+    connect::{connect, connect_early},
+    error::ConnectError,
+};
+use self::error::farewell;
+use super::Options;
+use crate::{
+    ConnectionId,
+    error::ProtocolError,
+    handshake::{PublicKey, Secrets, SessionTicket, Terms},
+    link::Link,
+    peer::{Resumption, Setup, Shared},
+    record::RecordKind,
+    session::{Inbound, Outbound},
+};
+
+/// A link whose handshake is done, for a [`Driver`](super::Driver) to take over.
+pub struct Established<L> {
+    pub(super) link: L,
+    pub(super) inbound: Inbound,
+    pub(super) shared: Arc<Shared>,
+    ticket: Option<SessionTicket>,
+    resumed: bool,
+    early_sent: bool,
+}
+
+impl<L> Established<L> {
+    /// Whether it goes on with an earlier session.
+    pub fn is_resumed(&self) -> bool {
+        self.resumed
+    }
+
+    /// With what the side that connected can resume the session later, if the other side keeps it.
+    pub fn ticket(&self) -> Option<&SessionTicket> {
+        self.ticket.as_ref()
+    }
+
+    /// Whether the frames given to [`connect_early`] went with the hello.
+    pub fn early_sent(&self) -> bool {
+        self.early_sent
+    }
+}
+
+impl<L> fmt::Debug for Established<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Established").field("shared", &self.shared).finish_non_exhaustive()
+    }
+}
+
+/// Sets the connection up.
+fn settle<L: Link>(
+    link: L,
+    mut inbound: Inbound,
+    terms: Terms,
+    secrets: Option<Secrets>,
+    peer_key: Option<PublicKey>,
+    resumption: Option<Resumption>,
+    options: &Options,
+) -> Established<L> {
+    let outbound = match secrets {
+        None => {
+            inbound.establish(terms.max_message);
+            Outbound::new(terms.max_message)
+        }
+        Some(Secrets { sealer, opener, .. }) => {
+            inbound.establish_secured(terms.max_message, opener, terms.sealing);
+            Outbound::secured(terms.max_message, sealer, terms.sealing)
+        }
+    };
+    let resumed = resumption.as_ref().is_some_and(Resumption::is_resumed);
+    let setup = Setup {
+        id: next_id(),
+        peer_addr: link.peer_addr(),
+        local_addr: link.local_addr(),
+        direct: link.direct(),
+        terms,
+        peer_key,
+        resumption,
+        outbox: options.outbox,
+        request_timeout: options.request_timeout,
+    };
+    let shared = Arc::new(Shared::new(setup, outbound));
+    Established { link, inbound, shared, ticket: None, resumed, early_sent: false }
+}
+
+fn unexpected(kind: RecordKind) -> ConnectError {
+    ConnectError::Protocol(ProtocolError::UnexpectedRecord { found: kind.name() })
+}
+
+fn next_id() -> ConnectionId {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    ConnectionId::new(NEXT.fetch_add(1, Ordering::Relaxed))
+}

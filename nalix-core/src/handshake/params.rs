@@ -1,0 +1,298 @@
+//! What each side brings into the handshake, and what both agree on.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{Contracts, Mismatch, TicketId, VERSION};
+use crate::{
+    error::{DecodeError, DecodeErrorKind, ProtocolError},
+    schema::Contract,
+    status::{CloseCode, CloseReason},
+    wire::{Decode, Encode, Limits, Reader, Writer, to_vec},
+};
+
+/// What one side brings into the handshake.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Params {
+    /// The longest message it takes and sends, in bytes.
+    pub max_message: usize,
+    /// How many calls of the peer's it keeps in flight.
+    pub max_calls: usize,
+    /// The packets it knows.
+    pub contracts: Contracts,
+}
+
+impl Params {
+    /// Puts parameters together.
+    pub fn new(max_message: usize, max_calls: usize, contracts: Contracts) -> Self {
+        Self { max_message, max_calls, contracts }
+    }
+}
+
+/// What both sides have agreed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Terms {
+    /// The protocol version.
+    pub version: u8,
+    /// The longest message in either direction, in bytes: the smaller of both sides' limits.
+    pub max_message: usize,
+    /// How many calls of ours the peer keeps in flight.
+    pub calls_out: usize,
+    /// How many calls of the peer's we keep in flight.
+    pub calls_in: usize,
+    /// What is sealed.
+    pub sealing: Sealing,
+}
+
+/// Which packets travel in sealed records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Sealing {
+    /// None: the connection is not secured.
+    None,
+    /// Those marked `encrypt` and their answers, and everything that is not a packet.
+    ///
+    /// The others can be read, changed, left out, repeated and put in by anyone on the way, as on a connection that is
+    /// not secured. It counts only if both sides ask for it.
+    Marked,
+    /// All. The default of secured connections.
+    All,
+}
+
+impl Sealing {
+    const fn to_byte(self) -> u8 {
+        match self {
+            Sealing::None => 0,
+            Sealing::Marked => 1,
+            Sealing::All => 2,
+        }
+    }
+
+    const fn from_byte(byte: u8) -> Option<Self> {
+        Some(match byte {
+            0 => Sealing::None,
+            1 => Sealing::Marked,
+            2 => Sealing::All,
+            _ => return None,
+        })
+    }
+}
+
+/// What the side that connects proposes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Offer {
+    /// Its message limit, in bytes.
+    pub max_message: u32,
+    /// How many calls it keeps in flight.
+    pub max_calls: u32,
+    /// What it wants sealed.
+    pub sealing: Sealing,
+    /// Opcode and fingerprint of every packet it knows.
+    pub fingerprints: Vec<(u16, u64)>,
+    /// Frames that go along when a session is resumed; else empty.
+    pub early: Bytes,
+}
+
+/// A ticket as the accepting side hands it out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Grant {
+    /// Its id.
+    pub id: TicketId,
+    /// How long it is good for, in whole seconds on the wire.
+    pub lifetime: Duration,
+}
+
+impl Grant {
+    /// A ticket and its lifetime.
+    pub fn new(id: TicketId, lifetime: Duration) -> Self {
+        Self { id, lifetime }
+    }
+}
+
+/// What the side that accepts answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Answer {
+    /// The version chosen, once more: where it stands first it is not authenticated.
+    pub version: u8,
+    /// Its message limit, in bytes.
+    pub max_message: u32,
+    /// How many calls it keeps in flight.
+    pub max_calls: u32,
+    /// What is sealed.
+    pub sealing: Sealing,
+    /// Its contracts of the packets whose fingerprints differ.
+    pub differing: Vec<(u16, Contract)>,
+    /// With what the session can be resumed.
+    pub ticket: Option<Grant>,
+}
+
+impl Offer {
+    /// The offer of a side with these parameters.
+    pub fn new(params: &Params, sealing: Sealing) -> Self {
+        Self {
+            max_message: clamp(params.max_message),
+            max_calls: clamp(params.max_calls),
+            sealing,
+            fingerprints: params.contracts.fingerprints(),
+            early: Bytes::new(),
+        }
+    }
+
+    /// Its encoding.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        // No field has a limit that could fail.
+        to_vec(self).unwrap_or_default()
+    }
+
+    /// Reads an offer. Bytes behind the last field are left to later versions.
+    ///
+    /// # Errors
+    /// [`ProtocolError::BadHello`] if it is none.
+    pub fn parse(bytes: &Bytes) -> Result<Self, ProtocolError> {
+        let r = &mut Reader::from_bytes(bytes, &Limits::DEFAULT);
+        let offer: Result<Self, DecodeError> = (|| {
+            Ok(Self {
+                max_message: Decode::decode(r)?,
+                max_calls: Decode::decode(r)?,
+                sealing: sealing(r)?,
+                fingerprints: Decode::decode(r)?,
+                early: Decode::decode(r)?,
+            })
+        })();
+        offer.map_err(ProtocolError::BadHello)
+    }
+
+    /// What both sides keep to, as the accepting side sees it.
+    pub(super) fn terms(&self, ours: &Params, sealing: Sealing) -> Terms {
+        terms(ours, self.max_message, self.max_calls, sealing)
+    }
+}
+
+impl Encode for Offer {
+    fn encode(&self, w: &mut Writer<'_>) {
+        self.max_message.encode(w);
+        self.max_calls.encode(w);
+        w.put_u8(self.sealing.to_byte());
+        self.fingerprints.encode(w);
+        self.early.encode(w);
+    }
+}
+
+impl Answer {
+    /// The accepting side's answer to an offer.
+    ///
+    /// # Errors
+    /// The reason to refuse the peer for.
+    pub(super) fn new(
+        offer: &Offer,
+        ours: &Params,
+        sealing: Sealing,
+        ticket: Option<Grant>,
+    ) -> Result<Self, CloseReason> {
+        let answer = Self {
+            version: VERSION,
+            max_message: clamp(ours.max_message),
+            max_calls: clamp(ours.max_calls),
+            sealing,
+            differing: ours.contracts.differing(&offer.fingerprints),
+            ticket,
+        };
+        if answer.to_bytes().len() > MAX_PARAMS {
+            let message = format!("{} shared packets differ, too many to describe", answer.differing.len());
+            return Err(CloseReason::new(CloseCode::Incompatible, message));
+        }
+        Ok(answer)
+    }
+
+    /// Its encoding.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        // No field has a limit that could fail.
+        to_vec(self).unwrap_or_default()
+    }
+
+    /// Reads an answer. Bytes behind the last field are left to later versions.
+    ///
+    /// # Errors
+    /// [`ProtocolError::BadHello`] if it is none.
+    pub fn parse(bytes: &Bytes) -> Result<Self, ProtocolError> {
+        let r = &mut Reader::from_bytes(bytes, &Limits::DEFAULT);
+        let answer: Result<Self, DecodeError> = (|| {
+            Ok(Self {
+                version: r.u8()?,
+                max_message: Decode::decode(r)?,
+                max_calls: Decode::decode(r)?,
+                sealing: sealing(r)?,
+                differing: Decode::decode(r)?,
+                ticket: Option::<([u8; TicketId::LEN], u32)>::decode(r)?
+                    .map(|(id, secs)| Grant::new(TicketId::new(id), Duration::from_secs(secs.into()))),
+            })
+        })();
+        answer.map_err(ProtocolError::BadHello)
+    }
+
+    /// What both sides keep to, as the connecting side sees it. `asked` is what it wanted sealed.
+    ///
+    /// # Errors
+    /// [`Disagreement`] says why there can be no connection.
+    pub(super) fn terms(&self, ours: &Params, asked: Sealing) -> Result<Terms, Disagreement> {
+        if self.version != VERSION {
+            return Err(Disagreement::Version);
+        }
+        // Asked for none, there is nothing to seal with.
+        if self.sealing < asked || (asked == Sealing::None && self.sealing != asked) {
+            return Err(Disagreement::Sealing);
+        }
+        ours.contracts.check(&self.differing).map_err(Disagreement::Contracts)?;
+        Ok(terms(ours, self.max_message, self.max_calls, self.sealing))
+    }
+}
+
+impl Encode for Answer {
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.put_u8(self.version);
+        self.max_message.encode(w);
+        self.max_calls.encode(w);
+        w.put_u8(self.sealing.to_byte());
+        self.differing.encode(w);
+        let secs = |lifetime: Duration| u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
+        self.ticket.as_ref().map(|grant| (*grant.id.as_bytes(), secs(grant.lifetime))).encode(w);
+    }
+}
+
+/// Why an answer cannot be lived with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Disagreement {
+    /// A version that was not offered.
+    Version,
+    /// Less is sealed than was asked for.
+    Sealing,
+    /// A shared packet differs in a way that the rules of growth do not allow.
+    Contracts(Mismatch),
+}
+
+fn sealing(r: &mut Reader<'_>) -> Result<Sealing, DecodeError> {
+    let byte = r.u8()?;
+    Sealing::from_byte(byte).ok_or(DecodeErrorKind::UnknownVariant { found: byte.into() }.into())
+}
+
+fn terms(ours: &Params, max_message: u32, max_calls: u32, sealing: Sealing) -> Terms {
+    Terms {
+        version: VERSION,
+        max_message: ours.max_message.min(max_message as usize),
+        calls_out: max_calls as usize,
+        calls_in: ours.max_calls,
+        sealing,
+    }
+}
+
+pub(super) fn clamp(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// The longest encoding of either side's parameters, in bytes: what fits a Noise message, and then some room.
+pub(super) const MAX_PARAMS: usize = 65_000;

@@ -1,0 +1,153 @@
+//! The accepting side of the handshake.
+
+use bytes::Bytes;
+
+use super::{
+    Answer, Grant, Hello, Offer, Params, PublicKey, Sealing, Secured, Secrets, ServerSecurity,
+    SessionRecord, Terms, VERSION, Way,
+    noise::{Noise, NoiseError},
+};
+use crate::{
+    error::ProtocolError,
+    record::{self, Key, RecordKind},
+    status::{CloseCode, CloseReason},
+};
+
+/// A hello that has been read and whose parameters are acceptable, not yet answered.
+#[derive(Debug)]
+pub struct Responder {
+    params: Params,
+    offer: Offer,
+    sealing: Sealing,
+    noise: Option<Noise>,
+    client_key: Option<PublicKey>,
+}
+
+/// What the accepting side has when the handshake is done.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Accepted {
+    /// What both sides keep to.
+    pub terms: Terms,
+    /// What the records of a secured connection are sealed and opened with, and what a ticket for it stands for.
+    pub secrets: Option<(Secrets, Key)>,
+    /// Frames that came with the hello.
+    pub early: Bytes,
+    /// The HelloReply record to send.
+    pub reply: Vec<u8>,
+}
+
+impl Responder {
+    /// Reads a hello. If it is to resume a session, `session` is what its ticket stands for; the ticket must not be
+    /// consumed before this has succeeded.
+    ///
+    /// # Errors
+    /// The reason to refuse the peer for. What fails in cryptography fails with one and the same reason.
+    pub fn read(
+        hello: &Hello,
+        params: Params,
+        security: &ServerSecurity,
+        session: Option<&SessionRecord>,
+    ) -> Result<Self, CloseReason> {
+        hello.check_version()?;
+        let secured = match (security, hello.way) {
+            (ServerSecurity::Plaintext, Way::Plaintext) => return Self::plain(hello, params),
+            (ServerSecurity::Plaintext, _) => return Err(not_secured()),
+            (ServerSecurity::Secured(_), Way::Plaintext) => return Err(encryption_required()),
+            (ServerSecurity::Secured(secured), _) => secured,
+        };
+        let (noise, payload) = open(hello, secured, session).map_err(|_| unverified())?;
+        let offer = Offer::parse(&payload.into()).map_err(malformed)?;
+        let resumes = matches!(hello.way, Way::Resume(_));
+        if offer.sealing == Sealing::None || (!resumes && !offer.early.is_empty()) {
+            return Err(CloseReason::new(CloseCode::ProtocolError, "an offer that does not fit its handshake"));
+        }
+        let client_key = match session {
+            Some(session) => session.peer_key,
+            None => noise.remote_static().map(PublicKey::from_proven),
+        };
+        if !secured.client_keys.admits(client_key.as_ref()) {
+            return Err(key_refused(client_key.is_some()));
+        }
+        let sealing = offer.sealing.max(secured.sealing);
+        Ok(Self { params, offer, sealing, noise: Some(noise), client_key })
+    }
+
+    fn plain(hello: &Hello, params: Params) -> Result<Self, CloseReason> {
+        let offer = Offer::parse(&hello.content).map_err(malformed)?;
+        if offer.sealing != Sealing::None || !offer.early.is_empty() {
+            return Err(CloseReason::new(CloseCode::ProtocolError, "an offer that does not fit its handshake"));
+        }
+        Ok(Self { params, offer, sealing: Sealing::None, noise: None, client_key: None })
+    }
+
+    /// The key that the client has proven to have.
+    pub fn client_key(&self) -> Option<PublicKey> {
+        self.client_key
+    }
+
+    /// Answers, with a ticket for the session if there is one.
+    ///
+    /// # Errors
+    /// The reason to refuse the peer for.
+    pub fn accept(self, ticket: Option<Grant>) -> Result<Accepted, CloseReason> {
+        let terms = self.offer.terms(&self.params, self.sealing);
+        let answer = Answer::new(&self.offer, &self.params, self.sealing, ticket)?.to_bytes();
+        let (body, secrets) = match self.noise {
+            None => (answer, None),
+            Some(mut noise) => {
+                let mut body = vec![VERSION];
+                body.extend_from_slice(&noise.write(&answer).map_err(internal)?);
+                let keys = noise.finish().map_err(internal)?;
+                let resumption = keys.resumption.clone();
+                (body, Some((Secrets::new(keys), resumption)))
+            }
+        };
+        let reply = record::build(RecordKind::HelloReply, &body);
+        Ok(Accepted { terms, secrets, early: self.offer.early, reply })
+    }
+}
+
+fn open(
+    hello: &Hello,
+    secured: &Secured,
+    session: Option<&SessionRecord>,
+) -> Result<(Noise, Vec<u8>), NoiseError> {
+    let prologue = hello.prologue();
+    let private = secured.identity.private_key();
+    let mut noise = match (hello.way, session) {
+        (Way::Pinned, _) => Noise::responder_nk(&prologue, private)?,
+        (Way::Mutual, _) => Noise::responder_ik(&prologue, private)?,
+        (Way::Resume(_), Some(session)) => Noise::responder_resume(&prologue, &session.secret)?,
+        (Way::Resume(_) | Way::Plaintext, _) => return Err(NoiseError::Unverified),
+    };
+    let payload = noise.read(&hello.content)?;
+    Ok((noise, payload))
+}
+
+fn malformed(error: ProtocolError) -> CloseReason {
+    CloseReason::new(CloseCode::ProtocolError, error.to_string())
+}
+
+fn unverified() -> CloseReason {
+    let message = "the hello did not verify: it was made for another key, or changed on its way";
+    CloseReason::new(CloseCode::HandshakeFailed, message)
+}
+
+fn not_secured() -> CloseReason {
+    CloseReason::new(CloseCode::Incompatible, "this side does not encrypt its connections")
+}
+
+fn encryption_required() -> CloseReason {
+    CloseReason::new(CloseCode::EncryptionRequired, "this side takes encrypted connections only")
+}
+
+fn key_refused(has_key: bool) -> CloseReason {
+    let message =
+        if has_key { "the client's key is not accepted" } else { "this side wants the client to prove a key" };
+    CloseReason::new(CloseCode::KeyRefused, message)
+}
+
+fn internal(_: NoiseError) -> CloseReason {
+    CloseReason::new(CloseCode::Internal, "the handshake could not be answered")
+}
