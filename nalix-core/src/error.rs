@@ -184,6 +184,12 @@ pub enum ProtocolError {
         /// How many bytes are missing at the least.
         missing: usize,
     },
+    /// A sealed record is not the one that the peer sealed at this place.
+    #[error("a sealed record did not open")]
+    Unauthentic,
+    /// One direction has carried as many sealed records as its counter allows.
+    #[error("too many records for one connection")]
+    TooManyRecords,
     /// A frame does not parse.
     #[error("bad frame: {what}")]
     BadFrame {

@@ -6,7 +6,7 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, Tag, UnboundKey};
 
 use super::{
     Key, TAG,
-    cipher::{Cipher, Unauthentic, nonce},
+    cipher::{Cipher, NONCE, Unauthentic},
 };
 
 /// ChaCha20-Poly1305 of the `ring` crate, in assembly. It needs a C compiler to build.
@@ -31,11 +31,10 @@ impl Cipher for Accelerated {
     }
 
     #[inline]
-    fn seal(&self, counter: u64, ad: &[u8], data: &mut [u8]) -> [u8; TAG] {
-        let nonce = Nonce::assume_unique_for_key(nonce(counter));
+    fn encrypt(&self, nonce: [u8; NONCE], ad: &[u8], data: &mut [u8]) -> [u8; TAG] {
         let tag = self
             .key()
-            .seal_in_place_separate_tag(nonce, Aad::from(ad), data)
+            .seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(ad), data)
             .unwrap_or_else(|_| unreachable!("a record is shorter than 256 GiB"));
         let mut out = [0; TAG];
         out.copy_from_slice(tag.as_ref());
@@ -43,10 +42,21 @@ impl Cipher for Accelerated {
     }
 
     #[inline]
-    fn open(&self, counter: u64, ad: &[u8], data: &mut [u8], tag: &[u8; TAG]) -> Result<(), Unauthentic> {
-        let nonce = Nonce::assume_unique_for_key(nonce(counter));
+    fn decrypt(
+        &self,
+        nonce: [u8; NONCE],
+        ad: &[u8],
+        data: &mut [u8],
+        tag: &[u8; TAG],
+    ) -> Result<(), Unauthentic> {
         self.key()
-            .open_in_place_separate_tag(nonce, Aad::from(ad), Tag::from(*tag), data, 0..)
+            .open_in_place_separate_tag(
+                Nonce::assume_unique_for_key(nonce),
+                Aad::from(ad),
+                Tag::from(*tag),
+                data,
+                0..,
+            )
             .map(drop)
             .map_err(|_| Unauthentic)
     }

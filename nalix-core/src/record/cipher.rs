@@ -5,6 +5,9 @@ use zeroize::Zeroize;
 
 use super::{Key, TAG};
 
+/// The length of a nonce.
+pub(super) const NONCE: usize = 12;
+
 /// The cipher that this build uses: [`Accelerated`](super::Accelerated) with the feature `accelerated` on a processor that
 /// it has code for, else [`Portable`](super::Portable). Both produce the same bytes.
 #[cfg(all(
@@ -24,21 +27,41 @@ pub type Best = super::Portable;
 
 /// A key of ChaCha20-Poly1305 (RFC 8439, section 2.8), ready for use.
 ///
-/// The nonce is four zero bytes and the counter in eight bytes, little-endian, as in the Noise Protocol Framework
-/// (section 12.3). A counter must not seal twice under one key: whoever has both records can then forge others and read
-/// what they differ in.
+/// A nonce must not be used twice under one key: whoever has both records learns how they differ and can forge others.
 pub trait Cipher: Send + Sync + Sized {
     /// Takes a key into use.
     fn new(key: &Key) -> Self;
 
     /// Encrypts `data` in place and returns the tag, which covers `ad` as well.
-    fn seal(&self, counter: u64, ad: &[u8], data: &mut [u8]) -> [u8; TAG];
+    fn encrypt(&self, nonce: [u8; NONCE], ad: &[u8], data: &mut [u8]) -> [u8; TAG];
 
     /// Verifies `data` and `ad` against the tag and decrypts `data` in place.
     ///
     /// # Errors
     /// [`Unauthentic`] if the tag does not fit. What `data` then holds is not specified and must not be used.
-    fn open(&self, counter: u64, ad: &[u8], data: &mut [u8], tag: &[u8; TAG]) -> Result<(), Unauthentic>;
+    fn decrypt(
+        &self,
+        nonce: [u8; NONCE],
+        ad: &[u8],
+        data: &mut [u8],
+        tag: &[u8; TAG],
+    ) -> Result<(), Unauthentic>;
+
+    /// Encrypts record number `counter`: [`Cipher::encrypt`] with the nonce of the Noise Protocol Framework (section 12.3),
+    /// four zero bytes and the counter in eight bytes, little-endian.
+    #[inline]
+    fn seal(&self, counter: u64, ad: &[u8], data: &mut [u8]) -> [u8; TAG] {
+        self.encrypt(nonce(counter), ad, data)
+    }
+
+    /// Decrypts record number `counter`.
+    ///
+    /// # Errors
+    /// Those of [`Cipher::decrypt`].
+    #[inline]
+    fn open(&self, counter: u64, ad: &[u8], data: &mut [u8], tag: &[u8; TAG]) -> Result<(), Unauthentic> {
+        self.decrypt(nonce(counter), ad, data, tag)
+    }
 
     /// The key that follows this one: `REKEY(k)` of the Noise Protocol Framework (section 4.2). This one cannot be
     /// computed from it. It takes the counter 2^64 - 1, which must not be used for anything else.
@@ -58,8 +81,8 @@ pub struct Unauthentic;
 
 /// The nonce of a counter.
 #[inline]
-pub(super) fn nonce(counter: u64) -> [u8; 12] {
-    let mut nonce = [0; 12];
+fn nonce(counter: u64) -> [u8; NONCE] {
+    let mut nonce = [0; NONCE];
     nonce[4..].copy_from_slice(&counter.to_le_bytes());
     nonce
 }

@@ -11,6 +11,7 @@ mod accelerated;
 mod cipher;
 mod key;
 mod portable;
+mod seal;
 
 #[cfg(all(
     feature = "accelerated",
@@ -22,6 +23,7 @@ pub use self::{
     cipher::{Best, Cipher, Unauthentic},
     key::Key,
     portable::Portable,
+    seal::{MAX_RECORDS, OpenError, Opener, RECORDS_PER_KEY, SealError, Sealer},
 };
 
 use crate::error::ProtocolError;

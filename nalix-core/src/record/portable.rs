@@ -6,7 +6,7 @@ use chacha20poly1305::{ChaCha20Poly1305, KeyInit, aead::AeadInOut};
 
 use super::{
     Key, TAG,
-    cipher::{Cipher, Unauthentic, nonce},
+    cipher::{Cipher, NONCE, Unauthentic},
 };
 
 /// ChaCha20-Poly1305 of the `chacha20poly1305` crate: no assembly, no C, on every target.
@@ -20,18 +20,22 @@ impl Cipher for Portable {
     }
 
     #[inline]
-    fn seal(&self, counter: u64, ad: &[u8], data: &mut [u8]) -> [u8; TAG] {
+    fn encrypt(&self, nonce: [u8; NONCE], ad: &[u8], data: &mut [u8]) -> [u8; TAG] {
         self.0
-            .encrypt_inout_detached(&nonce(counter).into(), ad, data.into())
+            .encrypt_inout_detached(&nonce.into(), ad, data.into())
             .unwrap_or_else(|_| unreachable!("a record is shorter than 256 GiB"))
             .into()
     }
 
     #[inline]
-    fn open(&self, counter: u64, ad: &[u8], data: &mut [u8], tag: &[u8; TAG]) -> Result<(), Unauthentic> {
-        self.0
-            .decrypt_inout_detached(&nonce(counter).into(), ad, data.into(), tag.into())
-            .map_err(|_| Unauthentic)
+    fn decrypt(
+        &self,
+        nonce: [u8; NONCE],
+        ad: &[u8],
+        data: &mut [u8],
+        tag: &[u8; TAG],
+    ) -> Result<(), Unauthentic> {
+        self.0.decrypt_inout_detached(&nonce.into(), ad, data.into(), tag.into()).map_err(|_| Unauthentic)
     }
 }
 
