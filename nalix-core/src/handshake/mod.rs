@@ -1,13 +1,22 @@
-//! The exchange of hellos that opens every connection: version, limits, contract fingerprints.
+//! The exchange of hellos that opens every connection: version, limits, contract fingerprints; and what proves who the
+//! peers are.
 //!
 //! Slices in, values out; `connection` does the reading and writing. See `docs/protocol.md`, "Handshake".
 
 mod contracts;
 mod hello;
+mod identity;
+mod public_key;
+mod random;
+mod text;
 
 pub use self::{
     contracts::{Contracts, Mismatch},
     hello::{Hello, HelloReply, Params, Sealing, Terms, abort_body, accept, finish, read_abort},
+    identity::{Identity, IdentityError, IdentityFault},
+    public_key::PublicKey,
+    random::NoRandomness,
+    text::{ParseKeyError, UnusableKey},
 };
 
 /// The version of the protocol that this crate speaks.
