@@ -189,7 +189,7 @@ fn noise(prologue: &[u8], pinned: &Pinned) -> Result<Noise, NoiseError> {
     let server = pinned.server_key.as_bytes();
     match (&pinned.ticket, &pinned.identity) {
         (Some(ticket), _) => Noise::initiator_resume(prologue, ticket.secret()),
-        (None, Some(identity)) => Noise::initiator_ik(prologue, identity.private_key(), server),
+        (None, Some(identity)) => Noise::initiator_ik(prologue, identity.private(), server),
         (None, None) => Noise::initiator_nk(prologue, server),
     }
 }

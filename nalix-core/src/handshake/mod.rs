@@ -1,4 +1,5 @@
-//! The exchange of hellos that opens every connection: keys, version, limits, contract fingerprints.
+//! The exchange of hellos that opens every connection: keys, version, limits, contract fingerprints; and what proves who
+//! the peers are.
 //!
 //! Slices in, values out; `connection` does the reading and writing. See `docs/protocol.md`, "Handshake".
 
@@ -9,20 +10,26 @@ mod initiator;
 mod noise;
 mod params;
 mod public_key;
+mod random;
 mod resolver;
 mod responder;
 mod security;
 mod store;
+mod text;
 mod ticket;
 
 pub use self::{
     contracts::{Contracts, Mismatch},
     hello::{Hello, Way, abort_body, read_abort},
+    identity::{Identity, IdentityError, IdentityFault},
     initiator::{AnswerError, Connected, HelloError, Initiator, Secrets},
     noise::NoiseError,
     params::{Answer, Grant, Offer, Params, Sealing, Terms},
+    public_key::PublicKey,
+    random::NoRandomness,
     responder::{Accepted, Responder},
     security::{ClientKeys, ClientSecurity, Pinned, Secured, ServerSecurity},
+    text::{ParseKeyError, UnusableKey},
 };
 
 /// The version of the protocol that this crate speaks.

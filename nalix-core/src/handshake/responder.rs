@@ -114,7 +114,7 @@ fn open(
     session: Option<&SessionRecord>,
 ) -> Result<(Noise, Vec<u8>), NoiseError> {
     let prologue = hello.prologue();
-    let private = secured.identity.private_key();
+    let private = secured.identity.private();
     let mut noise = match (hello.way, session) {
         (Way::Pinned, _) => Noise::responder_nk(&prologue, private)?,
         (Way::Mutual, _) => Noise::responder_ik(&prologue, private)?,

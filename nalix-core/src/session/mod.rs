@@ -26,7 +26,7 @@ pub const fn max_error(max_message: usize) -> usize {
 
 /// The highest message limit that fits a record, in bytes. Higher settings are cut to it.
 pub const MAX_MESSAGE: usize =
-    record::MAX_BODY - record::TARGET_BODY - frame::MAX_METADATA - 2 - frame::MAX_OVERHEAD;
+    record::MAX_BODY - record::TAG - record::TARGET_BODY - frame::MAX_METADATA - 2 - frame::MAX_OVERHEAD;
 
 /// Room for any status or close reason: their messages are cut at 1,024 bytes.
 const STATUS_ROOM: usize = 1_100;
