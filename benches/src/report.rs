@@ -78,7 +78,7 @@ pub(crate) fn table(case: &Case, rows: &[Row]) -> String {
 
 /// How wide the column of ratios to `base` is.
 fn width(base: &Row) -> usize {
-    (base.peer.name.len() + 2).max(8)
+    (base.peer.name.len() + 3).max(8)
 }
 
 /// The row as one JSON object. All values are numbers, booleans and plain names: nothing needs escaping.
