@@ -46,11 +46,10 @@ impl Row {
 
 /// The case as text: a line per peer, with ratios to those of [`BASES`] that took part.
 pub(crate) fn table(case: &Case, rows: &[Row]) -> String {
-    let base = |name: &str| rows.iter().find(|row| row.peer.name == name);
-    let bases: Vec<_> =
-        BASES.iter().filter_map(|&(name, fits)| base(name).map(|base| (base, fits))).collect();
+    let bases: Vec<&Row> =
+        BASES.iter().filter_map(|&base| rows.iter().find(|row| row.peer.name == base)).collect();
     let mut text = format!("{case}\n{:<17}{:>10}{:>6}", "peer", "ops/s", "+-%");
-    for (base, _) in &bases {
+    for base in &bases {
         let _ = write!(text, "{:>1$}", format!("/{}", base.peer.name), width(base));
     }
     let _ = writeln!(
@@ -62,9 +61,9 @@ pub(crate) fn table(case: &Case, rows: &[Row]) -> String {
         let Sample { ops_per_sec, p50, p99, p999, server_cpu, client_cpu, allocations, allocated_bytes } =
             row.median;
         let _ = write!(text, "{:<17}{ops_per_sec:>10.0}{:>6.1}", row.peer.name, row.spread * 100.0);
-        for (base, fits) in &bases {
-            let ratio =
-                if fits(row.peer) { ratio(ops_per_sec / base.median.ops_per_sec) } else { "-".into() };
+        for base in &bases {
+            let shown = comparable(row.peer, base.peer);
+            let ratio = if shown { ratio(ops_per_sec / base.median.ops_per_sec) } else { "-".into() };
             let _ = write!(text, "{ratio:>0$}", width(base));
         }
         let _ = writeln!(
@@ -74,6 +73,15 @@ pub(crate) fn table(case: &Case, rows: &[Row]) -> String {
         );
     }
     text
+}
+
+/// Whether a ratio of `peer` to `base` says something that no other column says.
+fn comparable(peer: &Entry, base: &Entry) -> bool {
+    match base.name {
+        "nalix" => peer.name.starts_with("nalix"),
+        "tonic-tls" => peer.secured,
+        _ => true,
+    }
 }
 
 /// How wide the column of ratios to `base` is.
@@ -113,13 +121,8 @@ fn median(sorted: &[f64]) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// The peers that others are compared with, and who is compared with them: like with like.
-const BASES: [(&str, fn(&Entry) -> bool); 4] = [
-    ("raw", |_| true),
-    ("nalix", |peer| peer.name.starts_with("nalix")),
-    ("tonic", |_| true),
-    ("tonic-tls", |peer| peer.secured),
-];
+/// The peers that others are compared with, in the order of their columns.
+const BASES: [&str; 4] = ["raw", "nalix", "tonic", "tonic-tls"];
 
 #[cfg(test)]
 mod tests {
