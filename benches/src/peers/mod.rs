@@ -4,6 +4,8 @@ mod nalix;
 mod raw;
 #[cfg(feature = "peers")]
 mod tarpc;
+#[cfg(all(test, feature = "peers"))]
+mod test;
 #[cfg(feature = "peers")]
 mod tonic;
 

@@ -59,37 +59,12 @@ const STREAM_WINDOW: u32 = 7 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
-    use bytes::Bytes;
-
     use super::*;
-    use crate::load::{Client, Peer};
-
-    fn start<P: Peer>() -> Target {
-        let (bound, target) = mpsc::channel();
-        tokio::spawn(P::serve(Ready::new(bound)));
-        tokio::task::block_in_place(|| target.recv().unwrap())
-    }
-
-    async fn echo<P: Peer>(target: Target) -> Result<usize, Error> {
-        P::connect(target).await?.echo(&Bytes::from_static(b"hello")).await
-    }
-
-    async fn tls_or_nothing<Plain: Peer, Tls: Peer>() {
-        let (one, other) = (start::<Tls>(), start::<Tls>());
-        assert_eq!(echo::<Tls>(one.clone()).await.unwrap(), 5);
-        echo::<Plain>(one.clone()).await.expect_err("a call in the clear was answered");
-        let impostor = Target { trust: other.trust, ..one };
-        echo::<Tls>(impostor).await.expect_err("a certificate that isn't the server's was accepted");
-        echo::<Tls>(Target { trust: Vec::new(), ..one })
-            .await
-            .expect_err("a certificate nobody knows was accepted");
-    }
+    use crate::peers::test::tells_servers_apart;
 
     #[tokio::test(flavor = "multi_thread")]
     async fn what_is_called_tls_is_not_answered_in_the_clear_nor_by_another_server() {
-        tls_or_nothing::<Unary, UnaryTls>().await;
-        tls_or_nothing::<Duplex, DuplexTls>().await;
+        tells_servers_apart::<Unary, UnaryTls>().await;
+        tells_servers_apart::<Duplex, DuplexTls>().await;
     }
 }
