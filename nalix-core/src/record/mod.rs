@@ -2,14 +2,35 @@
 //!
 //! Everything that will touch keys and counters belongs here. See `docs/protocol.md`, "Records".
 
+#[cfg(all(
+    feature = "accelerated",
+    target_endian = "little",
+    any(target_arch = "x86", target_arch = "x86_64", target_arch = "arm", target_arch = "aarch64")
+))]
+mod accelerated;
+mod cipher;
 mod key;
+mod portable;
 
-pub use self::key::Key;
+#[cfg(all(
+    feature = "accelerated",
+    target_endian = "little",
+    any(target_arch = "x86", target_arch = "x86_64", target_arch = "arm", target_arch = "aarch64")
+))]
+pub use self::accelerated::Accelerated;
+pub use self::{
+    cipher::{Best, Cipher, Unauthentic},
+    key::Key,
+    portable::Portable,
+};
 
 use crate::error::ProtocolError;
 
 /// The length of a record's header.
 pub const HEADER: usize = 4;
+
+/// The length of the tag at the end of a Sealed record's body.
+pub const TAG: usize = 16;
 
 /// The most bytes that a record's body may have: what its three length bytes can say.
 pub const MAX_BODY: usize = (1 << 24) - 1;
