@@ -16,10 +16,15 @@ Usage: compare [--quick] [--suite latency|echo|sum|all] [--case TEXT] [--peer a,
   --quick       fewer cases and short windows: about a minute for everything
   --suite NAME  which cases (default: all; echo includes latency)
   --case TEXT   only cases with this in their name, such as `64 conn, mt`
-  --peer A,B    which peers (default: all that were built in; tonic and tarpc need `--features peers`)
+  --peer A,B    which peers (default: all that were built in; tonic, its TLS variants and tarpc need
+                `--features peers`)
   --secs N      length of one measured window in seconds (default 2, quick 0.3)
   --runs N      windows per peer and case, interleaved between the peers; medians are shown (default 3)
   --json FILE   append one JSON object per peer and case
+
+Columns: ops/s is the median of the runs and +-% half of what lies between the best and the worst; /raw, /nalix, /tonic and
+/tonic-tls are ratios of ops/s to that peer, /nalix for the entries of nalix, /tonic-tls for peers that encrypt; srv us and
+cli us are CPU time per operation; allocs/op and B/op are heap allocations of the server. See benches/README.md.
 ";
 
 #[derive(Debug)]

@@ -2,12 +2,11 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    net::SocketAddr,
     process::{self, ChildStdin, ChildStdout, Command, Stdio},
     time::Duration,
 };
 
-use crate::{Error, alloc::Allocated, measure::Usage};
+use crate::{Error, alloc::Allocated, measure::Usage, target::Target};
 
 /// A running server process; killed when dropped.
 #[derive(Debug)]
@@ -15,7 +14,7 @@ pub(crate) struct Child {
     process: process::Child,
     commands: ChildStdin,
     answers: BufReader<ChildStdout>,
-    addresses: Vec<SocketAddr>,
+    targets: Vec<Target>,
 }
 
 impl Child {
@@ -29,10 +28,10 @@ impl Child {
         let (Some(commands), Some(answers)) = (process.stdin.take(), process.stdout.take()) else {
             return Err("the server process has no pipes".into());
         };
-        let mut child = Self { process, commands, answers: BufReader::new(answers), addresses: Vec::new() };
+        let mut child = Self { process, commands, answers: BufReader::new(answers), targets: Vec::new() };
         let line = child.answer()?;
-        let addresses = line.strip_prefix("ready ").ok_or_else(|| format!("the server said `{line}`"))?;
-        child.addresses = addresses.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+        let targets = line.strip_prefix("ready ").ok_or_else(|| format!("the server said `{line}`"))?;
+        child.targets = targets.split(' ').map(str::parse).collect::<Result<_, _>>()?;
         Ok(child)
     }
 
@@ -54,9 +53,9 @@ impl Child {
         Ok(Usage { cpu: Duration::from_micros(cpu), allocated: Allocated { count, bytes } })
     }
 
-    /// The address that the `index`th connection dials.
-    pub(crate) fn address(&self, index: usize) -> SocketAddr {
-        self.addresses[index % self.addresses.len()]
+    /// What the `index`th connection dials.
+    pub(crate) fn target(&self, index: usize) -> &Target {
+        &self.targets[index % self.targets.len()]
     }
 
     fn ask(&mut self, command: &str) -> Result<String, Error> {

@@ -49,7 +49,7 @@ fn interleave(case: &Case, options: &Compare, all_well: &mut bool) -> Vec<Row> {
             }
         }
     }
-    rows.into_iter().filter_map(|(peer, samples)| Row::of(peer.name, &samples)).collect()
+    rows.into_iter().filter_map(|(peer, samples)| Row::of(peer, &samples)).collect()
 }
 
 /// One window against a fresh server process.

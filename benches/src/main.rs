@@ -15,6 +15,7 @@ mod measure;
 mod peers;
 mod report;
 mod server;
+mod target;
 
 use std::process::ExitCode;
 

@@ -5,12 +5,13 @@ use std::fmt::Write;
 use crate::{
     case::{Case, Work},
     load::Sample,
+    peers::Entry,
 };
 
 /// One peer in one case.
 #[derive(Debug)]
 pub(crate) struct Row {
-    peer: &'static str,
+    peer: &'static Entry,
     /// The median of every column by itself.
     median: Sample,
     /// Half of what lies between the best and the worst throughput, as a fraction of the median.
@@ -20,7 +21,7 @@ pub(crate) struct Row {
 
 impl Row {
     /// Nothing if there are no samples.
-    pub(crate) fn of(peer: &'static str, samples: &[Sample]) -> Option<Self> {
+    pub(crate) fn of(peer: &'static Entry, samples: &[Sample]) -> Option<Self> {
         let column = |of: fn(&Sample) -> f64| {
             let mut values: Vec<f64> = samples.iter().map(of).collect();
             values.sort_by(f64::total_cmp);
@@ -43,50 +44,49 @@ impl Row {
     }
 }
 
-/// The case as text: a line per peer, with ratios to raw and to tonic where those took part.
+/// The case as text: a line per peer, with ratios to those of [`BASES`] that took part.
 pub(crate) fn table(case: &Case, rows: &[Row]) -> String {
-    let ratio_to = |peer: &str, row: &Row| {
-        let base = rows.iter().find(|row| row.peer == peer);
-        base.map_or("-".into(), |base| ratio(row.median.ops_per_sec / base.median.ops_per_sec))
-    };
-    let mut text = format!("{case}\n");
+    let bases: Vec<&Row> =
+        BASES.iter().filter_map(|&base| rows.iter().find(|row| row.peer.name == base)).collect();
+    let mut text = format!("{case}\n{:<17}{:>10}{:>6}", "peer", "ops/s", "+-%");
+    for base in &bases {
+        let _ = write!(text, "{:>1$}", format!("/{}", base.peer.name), width(base));
+    }
     let _ = writeln!(
         text,
-        "{:<13}{:>10}{:>6}{:>8}{:>8}{:>10}{:>10}{:>10}{:>9}{:>9}{:>10}{:>9}",
-        "peer",
-        "ops/s",
-        "+-%",
-        "/raw",
-        "/tonic",
-        "p50 us",
-        "p99 us",
-        "p99.9 us",
-        "srv us",
-        "cli us",
-        "allocs/op",
-        "B/op"
+        "{:>10}{:>10}{:>10}{:>8}{:>8}{:>11}{:>9}",
+        "p50 us", "p99 us", "p99.9 us", "srv us", "cli us", "allocs/op", "B/op"
     );
     for row in rows {
         let Sample { ops_per_sec, p50, p99, p999, server_cpu, client_cpu, allocations, allocated_bytes } =
             row.median;
+        let _ = write!(text, "{:<17}{ops_per_sec:>10.0}{:>6.1}", row.peer.name, row.spread * 100.0);
+        for base in &bases {
+            let shown = comparable(row.peer, base.peer);
+            let ratio = if shown { ratio(ops_per_sec / base.median.ops_per_sec) } else { "-".into() };
+            let _ = write!(text, "{ratio:>0$}", width(base));
+        }
         let _ = writeln!(
             text,
-            "{:<13}{:>10.0}{:>6.1}{:>8}{:>8}{:>10.1}{:>10.1}{:>10.1}{:>9.2}{:>9.2}{:>10.3}{:>9.1}",
-            row.peer,
-            ops_per_sec,
-            row.spread * 100.0,
-            ratio_to("raw", row),
-            ratio_to("tonic", row),
-            p50,
-            p99,
-            p999,
-            server_cpu,
-            client_cpu,
-            allocations,
-            allocated_bytes,
+            "{p50:>10.1}{p99:>10.1}{p999:>10.1}{server_cpu:>8.2}{client_cpu:>8.2}{allocations:>11.3}\
+             {allocated_bytes:>9.1}"
         );
     }
     text
+}
+
+/// Whether a ratio of `peer` to `base` says something that no other column says.
+fn comparable(peer: &Entry, base: &Entry) -> bool {
+    match base.name {
+        "nalix" => peer.name.starts_with("nalix"),
+        "tonic-tls" => peer.secured,
+        _ => true,
+    }
+}
+
+/// How wide the column of ratios to `base` is.
+fn width(base: &Row) -> usize {
+    (base.peer.name.len() + 3).max(8)
 }
 
 /// The row as one JSON object. All values are numbers, booleans and plain names: nothing needs escaping.
@@ -98,10 +98,11 @@ pub(crate) fn json(case: &Case, row: &Row) -> String {
         Work::Sum { in_flight } => ("sum", 8, in_flight),
     };
     let (flavour, pinned, connections) = (case.flavour.name(), case.pinned, case.connections);
-    let Row { peer, spread, runs, .. } = row;
+    let Row { spread, runs, .. } = row;
+    let Entry { name, secured, .. } = row.peer;
     format!(
         "{{\"suite\":\"{suite}\",\"payload\":{payload},\"connections\":{connections},\"in_flight\":{in_flight},\
-         \"flavour\":\"{flavour}\",\"pinned\":{pinned},\"peer\":\"{peer}\",\"runs\":{runs},\
+         \"flavour\":\"{flavour}\",\"pinned\":{pinned},\"peer\":\"{name}\",\"secured\":{secured},\"runs\":{runs},\
          \"ops_per_sec\":{ops_per_sec:.1},\"spread\":{spread:.4},\
          \"p50_us\":{p50:.2},\"p99_us\":{p99:.2},\"p999_us\":{p999:.2},\
          \"server_cpu_us\":{server_cpu:.3},\"client_cpu_us\":{client_cpu:.3},\
@@ -120,13 +121,16 @@ fn median(sorted: &[f64]) -> f64 {
     f64::midpoint(low, high)
 }
 
+/// The peers that others are compared with, in the order of their columns.
+const BASES: [&str; 4] = ["raw", "nalix", "tonic", "tonic-tls"];
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{case::Suite, peers};
 
-    #[test]
-    fn medians_and_spread() {
-        let sample = |ops_per_sec| Sample {
+    fn sample(ops_per_sec: f64) -> Sample {
+        Sample {
             ops_per_sec,
             p50: 1.0,
             p99: 2.0,
@@ -135,10 +139,45 @@ mod tests {
             client_cpu: 5.0,
             allocations: 0.0,
             allocated_bytes: 0.0,
-        };
-        let row = Row::of("raw", &[sample(110.0), sample(90.0), sample(100.0)]).unwrap();
+        }
+    }
+
+    fn row(peer: &str, samples: &[Sample]) -> Row {
+        Row::of(peers::by_name(peer).unwrap(), samples).unwrap()
+    }
+
+    #[test]
+    fn medians_and_spread() {
+        let row = row("raw", &[sample(110.0), sample(90.0), sample(100.0)]);
         assert_eq!((row.median.ops_per_sec, row.spread), (100.0, 0.1));
         assert_eq!(median(&[1.0, 2.0]), 1.5);
-        assert!(Row::of("raw", &[]).is_none());
+        assert!(Row::of(&peers::ALL[0], &[]).is_none());
+    }
+
+    #[test]
+    fn ratios_are_to_the_peer_their_column_names_and_only_where_they_say_something() {
+        let case = &Suite::Latency.cases(true)[0];
+        let text = |peers: &[(&str, f64)]| {
+            let rows: Vec<_> = peers.iter().map(|&(peer, ops)| row(peer, &[sample(ops)])).collect();
+            table(case, &rows)
+        };
+        let cell = |text: &str, peer: &str, column: &str| {
+            let mut lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).skip(1);
+            // Titles with a unit are two words, but the ratios come before them.
+            let index = lines.next()?.iter().position(|&title| title == column)?;
+            lines.find(|line| line[0] == peer).map(|line| line[index].to_owned())
+        };
+        let shown = text(&[("raw", 200.0), ("nalix", 100.0), ("nalix-async", 50.0)]);
+        assert_eq!(cell(&shown, "nalix-async", "/raw").as_deref(), Some("0.25"), "{shown}");
+        assert_eq!(cell(&shown, "nalix-async", "/nalix").as_deref(), Some("0.50"), "{shown}");
+        assert_eq!(cell(&shown, "raw", "/nalix").as_deref(), Some("-"), "{shown}");
+        assert!(!shown.contains("/tonic"), "{shown}");
+
+        #[cfg(feature = "peers")]
+        {
+            let shown = text(&[("nalix", 100.0), ("tonic-tls", 10.0), ("tonic-duplex-tls", 20.0)]);
+            assert_eq!(cell(&shown, "tonic-duplex-tls", "/tonic-tls").as_deref(), Some("2.00"), "{shown}");
+            assert_eq!(cell(&shown, "nalix", "/tonic-tls").as_deref(), Some("-"), "{shown}");
+        }
     }
 }

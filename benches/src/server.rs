@@ -17,7 +17,7 @@ pub(crate) fn run(options: &Serve) -> Result<bool, Error> {
     // and differently for every peer.
     let mut ready = String::from("ready");
     for core in cores.handles() {
-        let (bound, address) = mpsc::channel();
+        let (bound, target) = mpsc::channel();
         let serving = (options.peer.serve)(Ready::new(bound));
         core.spawn(async move {
             if let Err(error) = serving.await {
@@ -25,8 +25,7 @@ pub(crate) fn run(options: &Serve) -> Result<bool, Error> {
                 std::process::exit(1);
             }
         });
-        let address = address.recv()?;
-        ready.push_str(&format!(" {address}"));
+        ready.push_str(&format!(" {}", target.recv()?));
     }
     answer(&ready)?;
     obey(&mut io::stdin().lock())?;

@@ -94,7 +94,7 @@ pub(crate) fn measure<P: Peer>(load: &Load<'_>, server: &mut Child) -> Result<Sa
 fn connect<P: Peer>(load: &Load<'_>, server: &Child) -> Result<Vec<P::Client>, Error> {
     let connect = |index| {
         let core = load.cores.of(index);
-        wait(core, core.spawn(P::connect(server.address(index))))??
+        wait(core, core.spawn(P::connect(server.target(index).clone())))??
     };
     (0..load.case.connections).map(connect).collect()
 }

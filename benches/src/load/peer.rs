@@ -10,20 +10,22 @@ use bytes::Bytes;
 use tokio::net::TcpListener;
 
 use super::{Stop, Tally};
-use crate::Error;
+use crate::{Error, target::Target};
 
 /// A library under comparison. Both functions are called on the runtime they are to use.
 pub(crate) trait Peer: 'static {
     const NAME: &'static str;
     /// Whether [`Client::pipeline`] works.
     const HAS_SUM: bool = true;
+    /// Whether what travels is encrypted, and the client knows whom it talks to.
+    const SECURED: bool = false;
     type Client: Client;
 
     /// Listens, tells where by way of `ready`, and serves for ever.
     fn serve(ready: Ready) -> impl Future<Output = Result<(), Error>> + Send + 'static;
 
     /// Opens one connection.
-    fn connect(address: SocketAddr) -> impl Future<Output = Result<Self::Client, Error>> + Send + 'static;
+    fn connect(target: Target) -> impl Future<Output = Result<Self::Client, Error>> + Send + 'static;
 }
 
 /// One connection of a peer.
@@ -42,17 +44,26 @@ pub(crate) trait Client: Send + 'static {
 
 /// How a server says where it listens.
 #[derive(Debug)]
-pub(crate) struct Ready(mpsc::Sender<SocketAddr>);
+pub(crate) struct Ready {
+    bound: mpsc::Sender<Target>,
+    trust: Vec<u8>,
+}
 
 impl Ready {
-    pub(crate) fn new(bound: mpsc::Sender<SocketAddr>) -> Self {
-        Self(bound)
+    pub(crate) fn new(bound: mpsc::Sender<Target>) -> Self {
+        Self { bound, trust: Vec::new() }
+    }
+
+    /// Says what clients recognise the server by; see [`Target::trust`].
+    #[cfg_attr(not(feature = "peers"), expect(dead_code, reason = "no peer encrypts without that feature"))]
+    pub(crate) fn trusted_by(self, trust: impl Into<Vec<u8>>) -> Self {
+        Self { trust: trust.into(), ..self }
     }
 
     /// For a server that binds by itself: to a free port of 127.0.0.1.
     pub(crate) fn at(self, address: SocketAddr) {
         // The receiver is gone only when the process is about to end.
-        let _ = self.0.send(address);
+        let _ = self.bound.send(Target { address, trust: self.trust });
     }
 
     /// For a server that takes a listener.

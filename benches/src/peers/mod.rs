@@ -4,6 +4,8 @@ mod nalix;
 mod raw;
 #[cfg(feature = "peers")]
 mod tarpc;
+#[cfg(all(test, feature = "peers"))]
+mod test;
 #[cfg(feature = "peers")]
 mod tonic;
 
@@ -27,6 +29,10 @@ pub(crate) const ALL: &[Entry] = &[
     #[cfg(feature = "peers")]
     Entry::of::<tonic::Duplex>(),
     #[cfg(feature = "peers")]
+    Entry::of::<tonic::UnaryTls>(),
+    #[cfg(feature = "peers")]
+    Entry::of::<tonic::DuplexTls>(),
+    #[cfg(feature = "peers")]
     Entry::of::<tarpc::Tarpc>(),
 ];
 
@@ -34,6 +40,7 @@ pub(crate) const ALL: &[Entry] = &[
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
     pub(crate) has_sum: bool,
+    pub(crate) secured: bool,
     pub(crate) serve: fn(Ready) -> Serving,
     pub(crate) measure: fn(&Load<'_>, &mut Child) -> Result<Sample, Error>,
 }
@@ -45,6 +52,7 @@ impl Entry {
         Self {
             name: P::NAME,
             has_sum: P::HAS_SUM,
+            secured: P::SECURED,
             serve: |ready| Box::pin(P::serve(ready)),
             measure: load::measure::<P>,
         }

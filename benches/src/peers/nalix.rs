@@ -2,8 +2,6 @@
 //!
 //! Two entries differ in the server alone: handlers that are plain functions, and async ones.
 
-use std::net::SocketAddr;
-
 use bytes::Bytes;
 use nalix_client::{Client as NalixClient, Session};
 use nalix_core::{Controller, packet, packet_controller};
@@ -12,6 +10,7 @@ use nalix_server::Server;
 use crate::{
     Error,
     load::{Caller, Client, Peer, Ready, Stop, Tally, callers},
+    target::Target,
 };
 
 /// Handlers that are done when they return.
@@ -69,8 +68,8 @@ impl Peer for Nalix {
         serve(ready, Functions).await
     }
 
-    async fn connect(address: SocketAddr) -> Result<Session, Error> {
-        connect(address).await
+    async fn connect(target: Target) -> Result<Session, Error> {
+        connect(&target).await
     }
 }
 
@@ -82,8 +81,8 @@ impl Peer for NalixAsync {
         serve(ready, Futures).await
     }
 
-    async fn connect(address: SocketAddr) -> Result<Session, Error> {
-        connect(address).await
+    async fn connect(target: Target) -> Result<Session, Error> {
+        connect(&target).await
     }
 }
 
@@ -94,8 +93,8 @@ async fn serve(ready: Ready, controller: impl Controller) -> Result<(), Error> {
     Ok(())
 }
 
-async fn connect(address: SocketAddr) -> Result<Session, Error> {
-    Ok(NalixClient::builder(format!("tcp://{address}")).plaintext().connect().await?)
+async fn connect(target: &Target) -> Result<Session, Error> {
+    Ok(NalixClient::builder(format!("tcp://{}", target.address)).plaintext().connect().await?)
 }
 
 impl Client for Session {

@@ -1,6 +1,6 @@
 //! tarpc over TCP with its bincode transport, requests run as its documentation shows: a task each.
 
-use std::{io, net::SocketAddr};
+use std::io;
 
 use ::tarpc::{
     client, context, serde_transport,
@@ -16,6 +16,7 @@ use crate::{
     Error,
     load::{Caller, Client, Peer, Ready, Stop, Tally, callers},
     peers::accept,
+    target::Target,
 };
 
 pub(crate) enum Tarpc {}
@@ -34,8 +35,8 @@ impl Peer for Tarpc {
         accept(ready.bind().await?, connection).await
     }
 
-    async fn connect(address: SocketAddr) -> Result<BenchClient, Error> {
-        let stream = TcpStream::connect(address).await?;
+    async fn connect(target: Target) -> Result<BenchClient, Error> {
+        let stream = TcpStream::connect(target.address).await?;
         stream.set_nodelay(true)?;
         let transport =
             serde_transport::new(LengthDelimitedCodec::builder().new_framed(stream), Bincode::default());

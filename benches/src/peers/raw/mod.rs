@@ -5,8 +5,6 @@ mod client;
 mod server;
 mod wire;
 
-use std::net::SocketAddr;
-
 use tokio::net::TcpStream;
 
 use self::client::RawClient;
@@ -14,6 +12,7 @@ use crate::{
     Error,
     load::{Peer, Ready},
     peers::accept,
+    target::Target,
 };
 
 pub(crate) enum Raw {}
@@ -26,8 +25,8 @@ impl Peer for Raw {
         accept(ready.bind().await?, server::connection).await
     }
 
-    async fn connect(address: SocketAddr) -> Result<RawClient, Error> {
-        let stream = TcpStream::connect(address).await?;
+    async fn connect(target: Target) -> Result<RawClient, Error> {
+        let stream = TcpStream::connect(target.address).await?;
         stream.set_nodelay(true)?;
         Ok(RawClient::new(stream))
     }

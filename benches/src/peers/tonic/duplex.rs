@@ -1,8 +1,6 @@
 //! One bidirectional stream per connection, a message each way per echo: the fastest that gRPC has. It has no calls, so
 //! it takes no part in `Sum`.
 
-use std::net::SocketAddr;
-
 use ::tonic::{Request, Streaming, client::Grpc};
 use bytes::Bytes;
 use http::uri::PathAndQuery;
@@ -14,9 +12,14 @@ use super::messages::{ECHO_STREAM, Payload};
 use crate::{
     Error,
     load::{Client, Peer, Ready, Stop, Tally},
+    target::Target,
 };
 
-pub(crate) enum Duplex {}
+/// Over TLS or in the clear.
+pub(crate) struct DuplexOver<const TLS: bool>;
+
+pub(crate) type Duplex = DuplexOver<false>;
+pub(crate) type DuplexTls = DuplexOver<true>;
 
 #[derive(Debug)]
 pub(crate) struct DuplexClient {
@@ -24,17 +27,18 @@ pub(crate) struct DuplexClient {
     replies: Streaming<Payload>,
 }
 
-impl Peer for Duplex {
-    const NAME: &'static str = "tonic-duplex";
+impl<const TLS: bool> Peer for DuplexOver<TLS> {
+    const NAME: &'static str = if TLS { "tonic-duplex-tls" } else { "tonic-duplex" };
     const HAS_SUM: bool = false;
+    const SECURED: bool = TLS;
     type Client = DuplexClient;
 
     async fn serve(ready: Ready) -> Result<(), Error> {
-        super::serve(ready).await
+        super::serve(ready, TLS).await
     }
 
-    async fn connect(address: SocketAddr) -> Result<DuplexClient, Error> {
-        let mut grpc = Grpc::new(super::connect(address).await?);
+    async fn connect(target: Target) -> Result<DuplexClient, Error> {
+        let mut grpc = Grpc::new(super::connect(&target, TLS).await?);
         grpc.ready().await?;
         let (requests, outgoing) = mpsc::channel(16);
         let (request, path) =

@@ -1,7 +1,5 @@
 //! A unary call per operation: what most users of gRPC do.
 
-use std::net::SocketAddr;
-
 use ::tonic::{Request, client::Grpc, transport::Channel};
 use bytes::Bytes;
 use http::uri::PathAndQuery;
@@ -12,23 +10,29 @@ use super::messages::{ECHO, Payload, SUM, SumReply, SumRequest};
 use crate::{
     Error,
     load::{Caller, Client, Peer, Ready, Stop, Tally, callers},
+    target::Target,
 };
 
-pub(crate) enum Unary {}
+/// Over TLS or in the clear.
+pub(crate) struct UnaryOver<const TLS: bool>;
+
+pub(crate) type Unary = UnaryOver<false>;
+pub(crate) type UnaryTls = UnaryOver<true>;
 
 #[derive(Debug, Clone)]
 pub(crate) struct UnaryClient(Grpc<Channel>);
 
-impl Peer for Unary {
-    const NAME: &'static str = "tonic";
+impl<const TLS: bool> Peer for UnaryOver<TLS> {
+    const NAME: &'static str = if TLS { "tonic-tls" } else { "tonic" };
+    const SECURED: bool = TLS;
     type Client = UnaryClient;
 
     async fn serve(ready: Ready) -> Result<(), Error> {
-        super::serve(ready).await
+        super::serve(ready, TLS).await
     }
 
-    async fn connect(address: SocketAddr) -> Result<UnaryClient, Error> {
-        Ok(UnaryClient(Grpc::new(super::connect(address).await?)))
+    async fn connect(target: Target) -> Result<UnaryClient, Error> {
+        Ok(UnaryClient(Grpc::new(super::connect(&target, TLS).await?)))
     }
 }
 
