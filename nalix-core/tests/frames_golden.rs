@@ -11,7 +11,7 @@ use bytes::Bytes;
 use nalix_core::{
     Advice, CallId, CloseCode, CloseReason, Code, Opcode, Side, Status, Wire,
     frame::{self, Control, FrameKind, Head, Metadata, encode_application, encode_status},
-    handshake::{self, Contracts, Hello, HelloReply, Params},
+    handshake::{self, Answer, Contracts, Hello, Offer, Params, Responder, ServerSecurity, Terms},
     packet,
     record::{self, RecordKind},
     registry::Registry,
@@ -55,29 +55,31 @@ fn handshakes_have_their_golden_bytes() {
     let none = params(Contracts::default());
 
     let bytes = golden.take("hello", "both packets");
-    assert_eq!(record::build(RecordKind::Hello, &Hello::new(&both).body()), bytes);
+    assert_eq!(record::build(RecordKind::Hello, &Hello::plaintext(&both).body()), bytes);
     let hello = Hello::parse(&body_of(RecordKind::Hello, &bytes)).unwrap();
-    assert_eq!(hello, Hello::new(&both));
-    let (reply, _) = handshake::accept(&hello, &both).unwrap();
+    assert_eq!(hello, Hello::plaintext(&both));
+    let (reply, _) = answer(&hello, &both);
     let bytes = golden.take("hello reply", "nothing differs");
-    assert_eq!(record::build(RecordKind::HelloReply, &reply.body()), bytes);
-    assert_eq!(HelloReply::parse(&body_of(RecordKind::HelloReply, &bytes)).unwrap(), reply);
+    assert_eq!(reply, bytes);
+    assert_eq!(Answer::parse(&body_of(RecordKind::HelloReply, &bytes)).unwrap().to_bytes(), bytes[record::HEADER..]);
 
     let bytes = golden.take("hello", "no packets");
-    assert_eq!(record::build(RecordKind::Hello, &Hello::new(&none).body()), bytes);
+    assert_eq!(record::build(RecordKind::Hello, &Hello::plaintext(&none).body()), bytes);
 
-    let mut other = hello;
-    other.fingerprints[0].1 += 1;
-    let (reply, terms) = handshake::accept(&other, &both).unwrap();
+    let mut other = hello.clone();
+    let mut offer = Offer::parse(&hello.content).unwrap();
+    offer.fingerprints[0].1 += 1;
+    other.content = offer.to_bytes().into();
+    let (reply, terms) = answer(&other, &both);
     let bytes = golden.take("hello reply", "Ping differs");
-    assert_eq!(record::build(RecordKind::HelloReply, &reply.body()), bytes);
-    assert_eq!(HelloReply::parse(&body_of(RecordKind::HelloReply, &bytes)).unwrap(), reply);
+    assert_eq!(reply, bytes);
+    assert_eq!(Answer::parse(&body_of(RecordKind::HelloReply, &bytes)).unwrap().to_bytes(), bytes[record::HEADER..]);
     assert_eq!((terms.version, terms.max_message, terms.calls_out), (1, 1 << 20, 1024));
 
     let bytes = golden.take("hello", "versions 0 to 9, 2 bytes of a later one");
     let hello = Hello::parse(&body_of(RecordKind::Hello, &bytes)).unwrap();
     assert_eq!((hello.min_version, hello.max_version), (0, 9));
-    assert!(handshake::accept(&hello, &none).is_ok());
+    answer(&hello, &none);
 
     let bytes = golden.take("abort", "too many, try again after 1 s");
     let reason = CloseReason::new(CloseCode::LimitExceeded, "too many")
@@ -232,6 +234,13 @@ fn receive(bytes: &[u8]) -> Result<Vec<Frame>, nalix_core::error::ProtocolError>
     }
     inbound.end()?;
     Ok(frames)
+}
+
+/// The HelloReply record that answers a hello, and what has been agreed on.
+fn answer(hello: &Hello, params: &Params) -> (Vec<u8>, Terms) {
+    let responder = Responder::read(hello, params.clone(), &ServerSecurity::Plaintext, None).unwrap();
+    let accepted = responder.accept(None).unwrap();
+    (accepted.reply, accepted.terms)
 }
 
 /// The body of a handshake's record, which is the whole input.

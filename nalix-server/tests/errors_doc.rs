@@ -10,7 +10,7 @@ const DOC: &str = include_str!("../../docs/errors.md");
 fn every_variant_is_documented() {
     let core = concat!(
         include_str!("../../nalix-core/src/peer/error.rs"),
-        include_str!("../../nalix-core/src/connection/establish.rs"),
+        include_str!("../../nalix-core/src/connection/establish/error.rs"),
         include_str!("../../nalix-core/src/controller/handlers.rs"),
         include_str!("../src/error.rs"),
     );

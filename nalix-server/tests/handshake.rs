@@ -327,7 +327,7 @@ async fn absurd_limits_in_a_hello_are_only_limits() {
         [(0, 0), (0, usize::MAX), (usize::MAX, 0), (usize::MAX, usize::MAX), (1, 1)]
     {
         let mut peer = RawPeer::silent(&both.server);
-        let hello = Hello::new(&Params::new(max_message, max_calls, Contracts::default()));
+        let hello = Hello::plaintext(&Params::new(max_message, max_calls, Contracts::default()));
         peer.write(&record::build(RecordKind::Hello, &hello.body())).await;
         peer.finish_handshake().await;
         let end = both.server_end().await;

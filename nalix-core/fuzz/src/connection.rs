@@ -14,7 +14,7 @@ use nalix_core::{
     connection::{self, Driver, Options, Serving},
     controller::Router,
     frame::{Control, FrameKind, Head, Metadata},
-    handshake::{Contracts, Hello, Params},
+    handshake::{Contracts, Hello, Params, ServerSecurity},
     link::{Link, memory},
     packet_controller,
     record::{self, RecordKind},
@@ -77,7 +77,7 @@ pub fn connection(input: &[u8]) {
 
 async fn converse(capacity: usize, step: usize, stream: &[u8]) {
     let (mut ours, theirs) = memory::pair(capacity);
-    let mut bytes = record::build(RecordKind::Hello, &Hello::new(&params()).body());
+    let mut bytes = record::build(RecordKind::Hello, &Hello::plaintext(&params()).body());
     bytes.extend_from_slice(stream);
     let asked = Asked::of(stream);
     if asked.well_formed {
@@ -96,7 +96,7 @@ async fn serve(link: memory::MemoryLink) {
         builder.build().unwrap()
     });
     let options = options();
-    if let Ok(established) = connection::accept(link, contracts(), &options).await {
+    if let Ok(established) = connection::accept(link, contracts(), &ServerSecurity::Plaintext, &options).await {
         let (_connection, driver) = Driver::new(established, Serving::from(ROUTER.clone()), &options);
         driver.await;
     }

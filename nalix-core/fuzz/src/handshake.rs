@@ -1,10 +1,16 @@
 //! What a peer says when a connection opens or ends, and of calls that fail.
 
+use std::time::UNIX_EPOCH;
+
 use bytes::Bytes;
 use nalix_core::{
     Failure,
     frame::{Control, Metadata, decode_failure, encode_application, encode_status},
-    handshake::{self, Contracts, Hello, HelloReply, MAX_HELLO_REPLY, Params, abort_body, read_abort},
+    handshake::{
+        Answer, ClientSecurity, Contracts, Hello, Initiator, MAX_HELLO, Params, Responder, ServerSecurity,
+        abort_body, read_abort,
+    },
+    record,
     registry::Registry,
     wire::{Writer, to_vec},
 };
@@ -29,24 +35,27 @@ fn params() -> Params {
 
 fn hello(body: &Bytes) {
     let Ok(hello) = Hello::parse(body) else { return };
-    assert!(body.starts_with(&hello.body()));
-    let Ok((reply, terms)) = handshake::accept(&hello, &params()) else { return };
-    assert!(terms.max_message <= 1 << 20);
-    let bytes = Bytes::from(reply.body());
-    assert!(bytes.len() <= MAX_HELLO_REPLY);
-    assert_eq!(HelloReply::parse(&bytes), Ok(reply.clone()));
+    assert_eq!(hello.body(), body);
+    let Ok(responder) = Responder::read(&hello, params(), &ServerSecurity::Plaintext, None) else { return };
+    let Ok(accepted) = responder.accept(None) else { return };
+    assert!(accepted.terms.max_message <= 1 << 20);
+    assert!(accepted.reply.len() <= record::HEADER + MAX_HELLO);
+    let reply = Bytes::from(accepted.reply).slice(record::HEADER..);
     // Both sides have the same packets here, so whatever the fingerprints are, the contracts fit.
-    assert!(handshake::finish(&reply, &params()).unwrap().is_some());
+    assert!(initiator().finish(&reply, UNIX_EPOCH).is_ok());
 }
 
 fn reply(body: &Bytes) {
-    let Ok(reply) = HelloReply::parse(body) else { return };
-    assert_eq!(HelloReply::parse(&reply.body().into()), Ok(reply.clone()));
-    match handshake::finish(&reply, &params()) {
-        Ok(Some(terms)) => assert!(terms.max_message <= 1 << 20),
-        Ok(None) => assert_ne!(reply.version, handshake::VERSION),
-        Err(mismatch) => assert!(!mismatch.to_string().is_empty()),
+    let Ok(answer) = Answer::parse(body) else { return };
+    assert_eq!(Answer::parse(&answer.to_bytes().into()), Ok(answer.clone()));
+    match initiator().finish(body, UNIX_EPOCH) {
+        Ok(connected) => assert!(connected.terms.max_message <= 1 << 20),
+        Err(error) => assert!(!error.to_string().is_empty()),
     }
+}
+
+fn initiator() -> Initiator {
+    Initiator::start(params(), &ClientSecurity::Plaintext, &[]).unwrap().0
 }
 
 fn abort(body: &Bytes) {

@@ -2,7 +2,7 @@
 
 use bytes::{Buf, Bytes};
 
-use super::{TicketId, VERSION};
+use super::{Offer, Params, Sealing, TicketId, VERSION};
 use crate::{
     Side,
     error::{DecodeErrorKind, ProtocolError},
@@ -43,6 +43,11 @@ impl Hello {
     /// A hello of this version without its content.
     pub(super) fn new(way: Way) -> Self {
         Self { min_version: VERSION, max_version: VERSION, way, content: Bytes::new() }
+    }
+
+    /// The hello of a side with these parameters that does not want the connection secured.
+    pub fn plaintext(params: &Params) -> Self {
+        Self { content: Offer::new(params, Sealing::None).to_bytes().into(), ..Self::new(Way::Plaintext) }
     }
 
     /// Everything before the content. It is the prologue of the Noise handshake, so that a change to it is found out.

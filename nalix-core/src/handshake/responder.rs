@@ -64,7 +64,7 @@ impl Responder {
         }
         let client_key = match session {
             Some(session) => session.peer_key,
-            None => noise.remote_static().map(PublicKey::from_proven),
+            None => noise.remote_static().map(PublicKey::from_bytes).transpose().map_err(|_| unverified())?,
         };
         if !secured.client_keys.admits(client_key.as_ref()) {
             return Err(key_refused(client_key.is_some()));

@@ -6,7 +6,7 @@ use nalix_core::{
     CallId, CloseReason, Status,
     error::ProtocolError,
     frame::{Control, FrameKind, Head},
-    handshake::{self, Contracts, Hello, HelloReply, Params},
+    handshake::{self, Answer, Contracts, Hello, Params, Responder, ServerSecurity},
     link::StreamLink,
     record::{RecordKind, build},
     session::{Frame, Inbound, Record},
@@ -31,7 +31,7 @@ impl RawPeer {
     pub(crate) fn silent_over(server: &ServerHandle, capacity: usize) -> Self {
         let (ours, theirs) = duplex(capacity);
         server.serve_link(StreamLink::new(theirs));
-        Self { stream: ours, inbound: Inbound::new(handshake::MAX_HELLO_REPLY) }
+        Self { stream: ours, inbound: Inbound::new(handshake::MAX_HELLO) }
     }
 
     /// A client whose handshake is done.
@@ -48,14 +48,14 @@ impl RawPeer {
 
     /// A Hello record with generous limits.
     pub(crate) fn hello() -> Vec<u8> {
-        build(RecordKind::Hello, &Hello::new(&params()).body())
+        build(RecordKind::Hello, &Hello::plaintext(&params()).body())
     }
 
     /// Reads the answer to a hello.
     pub(crate) async fn finish_handshake(&mut self) {
         let reply = self.record().await.expect("an answer to the hello");
         assert_eq!(reply.kind, RecordKind::HelloReply);
-        assert_eq!(HelloReply::parse(&reply.body).expect("a good reply").version, 1);
+        assert_eq!(Answer::parse(&reply.body).expect("a good reply").version, 1);
         self.inbound.establish(nalix_core::session::MAX_MESSAGE);
     }
 
@@ -73,8 +73,9 @@ impl RawPeer {
         let hello = peer.record().await.expect("a hello");
         let hello = Hello::parse(&hello.body).expect("a good hello");
         let params = Params::new(nalix_core::session::MAX_MESSAGE, max_calls, Contracts::default());
-        let (reply, _) = handshake::accept(&hello, &params).expect("acceptable");
-        peer.write(&build(RecordKind::HelloReply, &reply.body())).await;
+        let responder =
+            Responder::read(&hello, params, &ServerSecurity::Plaintext, None).expect("acceptable");
+        peer.write(&responder.accept(None).expect("acceptable").reply).await;
         peer.inbound.establish(nalix_core::session::MAX_MESSAGE);
         (peer, connecting.await.expect("no panic").expect("the handshake succeeds"))
     }
