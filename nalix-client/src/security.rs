@@ -25,7 +25,7 @@ impl Security {
     pub(crate) fn resolve(self, now: SystemTime) -> Result<ClientSecurity, ConnectError> {
         let contradiction = |what: &str| Err(ConnectError::Configuration(what.to_owned()));
         // A ticket knows whose it is.
-        let server_key = self.server_key.or_else(|| self.ticket.as_ref().map(|ticket| *ticket.server_key()));
+        let server_key = self.server_key.or_else(|| self.ticket.as_ref().map(|ticket| ticket.server_key));
         let Some(server_key) = server_key else {
             if !self.plaintext {
                 return contradiction(
@@ -46,7 +46,7 @@ impl Security {
         if self.sealing == Some(Sealing::None) {
             return contradiction("`Sealing::None` and `.server_key(...)` exclude each other");
         }
-        if self.ticket.as_ref().is_some_and(|ticket| *ticket.server_key() != server_key) {
+        if self.ticket.as_ref().is_some_and(|ticket| ticket.server_key != server_key) {
             return contradiction("the ticket was handed out by a server with another key than the one that is pinned");
         }
         let mut pinned = Pinned::new(server_key);

@@ -95,6 +95,7 @@ impl<L: Link> Driver<L> {
                         tracing::debug!(?within, "the peer is about to close");
                         self.shared.peer_drains();
                     }
+                    Control::Ready => {}
                     Control::Unknown(kind) => tracing::debug!(kind, "unknown control message"),
                 }
             }

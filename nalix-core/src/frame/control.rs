@@ -22,6 +22,9 @@ pub enum Control {
         /// How long until it closes, in whole milliseconds on the wire.
         within: Duration,
     },
+    /// The sender has verified the peer's part of the handshake. The first message of a client on a secured connection, so
+    /// that the server knows that it speaks with somebody who is there, and not with a recording.
+    Ready,
     /// A message that this version does not know. Answered with nothing: it is a hint by definition.
     Unknown(u8),
 }
@@ -36,6 +39,7 @@ impl Control {
         Ok(match r.u8()? {
             CLOSE => Control::Close(take_reason(&mut r)?),
             DRAIN => Control::Drain { within: Duration::from_millis(r.varint()?) },
+            READY => Control::Ready,
             other => Control::Unknown(other),
         })
     }
@@ -52,6 +56,7 @@ impl Encode for Control {
                 w.put_u8(DRAIN);
                 w.put_varint(u64::try_from(within.as_millis()).unwrap_or(u64::MAX));
             }
+            Control::Ready => w.put_u8(READY),
             Control::Unknown(other) => w.put_u8(*other),
         }
     }
@@ -74,6 +79,7 @@ pub(crate) fn take_reason(r: &mut Reader<'_>) -> Result<CloseReason, DecodeError
 
 const CLOSE: u8 = 0;
 const DRAIN: u8 = 1;
+const READY: u8 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -86,6 +92,7 @@ mod tests {
         for message in [
             Control::Close(reason.by(Side::Peer)),
             Control::Drain { within: Duration::from_secs(5) },
+            Control::Ready,
             Control::Unknown(77),
         ] {
             let bytes = Bytes::from(to_vec(&message).unwrap());

@@ -89,7 +89,7 @@ impl Hello {
             0 => Way::Plaintext,
             1 => Way::Pinned,
             2 => Way::Mutual,
-            3 => Way::Resume(TicketId::new(take(&mut rest)?)),
+            3 => Way::Resume(TicketId::from_bytes(take(&mut rest)?)),
             found => return Err(ProtocolError::BadHello(DecodeErrorKind::UnknownVariant { found: found.into() }.into())),
         };
         Ok(Self { min_version, max_version, way, content: rest })

@@ -70,9 +70,21 @@ pub enum HelloError {
         /// How many packets this side knows.
         packets: usize,
     },
-    /// The system has no randomness, or a key is no key.
-    #[error(transparent)]
-    Noise(NoiseError),
+    /// The operating system has no randomness.
+    #[error("the operating system gave no randomness")]
+    NoRandomness,
+    /// A key is not usable.
+    #[error("a key is not usable")]
+    Key,
+}
+
+impl From<NoiseError> for HelloError {
+    fn from(error: NoiseError) -> Self {
+        match error {
+            NoiseError::NoRandomness => HelloError::NoRandomness,
+            NoiseError::Unverified | NoiseError::TooLong => HelloError::Key,
+        }
+    }
 }
 
 /// Why an answer is not accepted.
@@ -106,7 +118,7 @@ impl Initiator {
             ClientSecurity::Plaintext => (Way::Plaintext, Sealing::None),
             ClientSecurity::Secured(pinned) => {
                 let way = match (&pinned.ticket, &pinned.identity) {
-                    (Some(ticket), _) => Way::Resume(*ticket.id()),
+                    (Some(ticket), _) => Way::Resume(ticket.id),
                     (None, Some(_)) => Way::Mutual,
                     (None, None) => Way::Pinned,
                 };
@@ -132,8 +144,8 @@ impl Initiator {
                 None
             }
             ClientSecurity::Secured(pinned) => {
-                let mut noise = noise(&hello.prologue(), pinned).map_err(HelloError::Noise)?;
-                hello.content = noise.write(&content).map_err(HelloError::Noise)?.into();
+                let mut noise = noise(&hello.prologue(), pinned)?;
+                hello.content = noise.write(&content)?.into();
                 let early = !offer.early.is_empty();
                 Some(Secured { noise, server_key: pinned.server_key, sealing, resumes, early })
             }
@@ -164,8 +176,9 @@ impl Initiator {
         let terms = agree(&answer, &self.params, sealing)?;
         let keys = noise.finish().map_err(|_| AnswerError::Unverified)?;
         let ticket = answer.ticket.map(|grant| {
-            let limits = (clamp(terms.max_message), clamp(terms.calls_out));
-            SessionTicket::new(grant.id, keys.resumption.clone(), server_key, now + grant.lifetime, limits)
+            let expires = now.checked_add(grant.lifetime).unwrap_or(now);
+            let (max_message, max_calls) = (clamp(terms.max_message), clamp(terms.calls_out));
+            SessionTicket::new(grant.id, keys.resumption.clone(), server_key, expires, max_message, max_calls)
         });
         let secrets = Secrets::new(keys);
         Ok(Connected {
@@ -188,8 +201,8 @@ impl Secrets {
 fn noise(prologue: &[u8], pinned: &Pinned) -> Result<Noise, NoiseError> {
     let server = pinned.server_key.as_bytes();
     match (&pinned.ticket, &pinned.identity) {
-        (Some(ticket), _) => Noise::initiator_resume(prologue, ticket.secret()),
-        (None, Some(identity)) => Noise::initiator_ik(prologue, identity.private(), server),
+        (Some(ticket), _) => Noise::initiator_resume(prologue, &ticket.secret),
+        (None, Some(identity)) => Noise::initiator_ik(prologue, identity.own(), server),
         (None, None) => Noise::initiator_nk(prologue, server),
     }
 }

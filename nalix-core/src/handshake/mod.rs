@@ -13,7 +13,10 @@ mod public_key;
 mod random;
 mod resolver;
 mod responder;
+mod saved;
 mod security;
+mod session_data;
+mod session_record;
 mod store;
 mod text;
 mod ticket;
@@ -23,13 +26,16 @@ pub use self::{
     hello::{Hello, Way, abort_body, read_abort},
     identity::{Identity, IdentityError, IdentityFault},
     initiator::{AnswerError, Connected, HelloError, Initiator, Secrets},
-    noise::NoiseError,
     params::{Answer, Grant, Offer, Params, Sealing, Terms},
     public_key::PublicKey,
     random::NoRandomness,
     responder::{Accepted, Responder},
     security::{ClientKeys, ClientSecurity, Pinned, Secured, ServerSecurity},
+    session_data::SessionData,
+    session_record::SessionRecord,
+    store::{SessionStore, StoreError, StoreFuture},
     text::{ParseKeyError, UnusableKey},
+    ticket::{ParseSessionIdError, SessionId, SessionTicket, TicketId},
 };
 
 /// The version of the protocol that this crate speaks.

@@ -229,7 +229,7 @@ impl Answer {
                 sealing: sealing(r)?,
                 differing: Decode::decode(r)?,
                 ticket: Option::<([u8; TicketId::LEN], u32)>::decode(r)?
-                    .map(|(id, secs)| Grant::new(TicketId::new(id), Duration::from_secs(secs.into()))),
+                    .map(|(id, secs)| Grant::new(TicketId::from_bytes(id), Duration::from_secs(secs.into()))),
             })
         })();
         answer.map_err(ProtocolError::BadHello)

@@ -114,10 +114,10 @@ fn open(
     session: Option<&SessionRecord>,
 ) -> Result<(Noise, Vec<u8>), NoiseError> {
     let prologue = hello.prologue();
-    let private = secured.identity.private();
+    let own = secured.identity.own();
     let mut noise = match (hello.way, session) {
-        (Way::Pinned, _) => Noise::responder_nk(&prologue, private)?,
-        (Way::Mutual, _) => Noise::responder_ik(&prologue, private)?,
+        (Way::Pinned, _) => Noise::responder_nk(&prologue, own)?,
+        (Way::Mutual, _) => Noise::responder_ik(&prologue, own)?,
         (Way::Resume(_), Some(session)) => Noise::responder_resume(&prologue, &session.secret)?,
         (Way::Resume(_) | Way::Plaintext, _) => return Err(NoiseError::Unverified),
     };

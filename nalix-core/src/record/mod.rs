@@ -58,7 +58,7 @@ pub enum RecordKind {
 }
 
 impl RecordKind {
-    const fn from_byte(byte: u8) -> Option<Self> {
+    pub(crate) const fn from_byte(byte: u8) -> Option<Self> {
         Some(match byte {
             1 => RecordKind::Hello,
             2 => RecordKind::HelloReply,

@@ -141,20 +141,9 @@ impl Inbound {
     #[inline]
     pub fn next_frame(&mut self) -> Result<Option<Frame>, ProtocolError> {
         while self.at == self.body.len() {
-            // Lets go of the receive buffer, so that it can be used again.
-            self.body = Bytes::new();
-            self.at = 0;
-            let record = self.split_record();
-            let first = matches!(record, Ok(Some(_))) && std::mem::take(&mut self.fresh);
-            match record {
-                Ok(Some((kind @ (RecordKind::Plain | RecordKind::Sealed), body))) => {
-                    self.sealed = kind == RecordKind::Sealed;
-                    self.body = body;
-                }
-                Ok(Some((RecordKind::Abort, body))) if first => return self.abort(body),
-                Ok(Some((kind, _))) => {
-                    return self.fail(ProtocolError::UnexpectedRecord { found: kind.name() });
-                }
+            match self.open_record() {
+                Ok(Some(Opened::Frames)) => {}
+                Ok(Some(Opened::Abort(body))) => return self.abort(body),
                 Ok(None) => return Ok(None),
                 Err(error) => return self.fail(error),
             }
@@ -163,6 +152,23 @@ impl Inbound {
             Ok(frame) => Ok(Some(frame)),
             Err(error) => self.fail(error),
         }
+    }
+
+    /// Opens the first record of a secured connection, if it is whole, and says whether it was. Its frames come out as
+    /// always. That it opens proves that the peer is there: what it has said before may be a recording.
+    ///
+    /// # Errors
+    /// [`ProtocolError`] if it does not open.
+    pub fn confirm(&mut self) -> Result<bool, ProtocolError> {
+        match self.open_record() {
+            Ok(opened) => Ok(opened.is_some()),
+            Err(error) => self.fail::<()>(error).map(|_| false),
+        }
+    }
+
+    /// What the next record is, as far as its first byte has arrived.
+    pub fn next_kind(&self) -> Option<RecordKind> {
+        self.buf.first().and_then(|&kind| RecordKind::from_byte(kind))
     }
 
     /// To be asked when the link has ended.
@@ -178,6 +184,24 @@ impl Inbound {
             _ => record::HEADER.saturating_sub(self.buf.len()),
         };
         Err(ProtocolError::CutRecord { missing })
+    }
+
+    /// Opens the next record, if it is whole, so that its frames come next.
+    fn open_record(&mut self) -> Result<Option<Opened>, ProtocolError> {
+        // Lets go of the receive buffer, so that it can be used again.
+        self.body = Bytes::new();
+        self.at = 0;
+        let Some((kind, body)) = self.split_record()? else { return Ok(None) };
+        let first = std::mem::take(&mut self.fresh);
+        match kind {
+            RecordKind::Plain | RecordKind::Sealed => {
+                self.sealed = kind == RecordKind::Sealed;
+                self.body = body;
+                Ok(Some(Opened::Frames))
+            }
+            RecordKind::Abort if first => Ok(Some(Opened::Abort(body))),
+            _ => Err(ProtocolError::UnexpectedRecord { found: kind.name() }),
+        }
     }
 
     fn split_record(&mut self) -> Result<Option<(RecordKind, Bytes)>, ProtocolError> {
@@ -272,6 +296,13 @@ impl Inbound {
         self.at = 0;
         if std::mem::replace(&mut self.failed, true) { Ok(None) } else { Err(error) }
     }
+}
+
+/// What a record of an established connection holds.
+enum Opened {
+    Frames,
+    /// The peer's goodbye.
+    Abort(Bytes),
 }
 
 const MIN_CHUNK: usize = 4 * 1024;

@@ -9,8 +9,8 @@ use std::{
 use bytes::Bytes;
 
 use super::{
-    ConnectError, Established, farewell,
-    io::{abort, read, unless, within, write},
+    ConnectError, Established, establish, farewell,
+    io::{abort, fill, read, unless, within, write},
     settle, unexpected,
 };
 use crate::{
@@ -65,17 +65,23 @@ pub async fn accept_unless<L: Link>(
             Record { kind, .. } => return Err(unexpected(kind)),
         };
         let hello = Hello::parse(&body).map_err(ConnectError::Protocol)?;
-        let answered = answer(&hello, params, security).await.map_err(ConnectError::Refused)?;
-        write(&mut link, &answered.accepted.reply).await?;
-        Ok(answered)
+        let Answered { accepted, peer_key, resumption } =
+            answer(&hello, params, security).await.map_err(ConnectError::Refused)?;
+        let Accepted { terms, secrets, early, reply, .. } = accepted;
+        write(&mut link, &reply).await?;
+        let secured = secrets.is_some();
+        let outbound = establish(&mut inbound, &terms, secrets.map(|(secrets, _)| secrets));
+        match hello.way {
+            // The ticket is taken, so this was no recording.
+            Way::Resume(_) => inbound.early(early),
+            _ if secured => confirm(&mut link, &mut inbound).await?,
+            _ => {}
+        }
+        Ok((outbound, terms, peer_key, resumption))
     };
     match unless(stop, within(options.handshake_timeout, shake)).await {
-        Ok(Answered { accepted, peer_key, resumption }) => {
-            let Accepted { terms, secrets, early, .. } = accepted;
-            let secrets = secrets.map(|(secrets, _)| secrets);
-            let mut established = settle(link, inbound, terms, secrets, peer_key, resumption, &options);
-            established.inbound.early(early);
-            Ok(established)
+        Ok((outbound, terms, peer_key, resumption)) => {
+            Ok(settle(link, (inbound, outbound), terms, peer_key, resumption, &options))
         }
         Err(error) => {
             if let Some(reason) = farewell(&error) {
@@ -83,6 +89,21 @@ pub async fn accept_unless<L: Link>(
             }
             Err(error)
         }
+    }
+}
+
+/// Waits until the peer has shown that it is there: a hello can be a recording of an old one.
+async fn confirm<L: Link>(link: &mut L, inbound: &mut Inbound) -> Result<(), ConnectError> {
+    loop {
+        if inbound.next_kind() == Some(RecordKind::Abort) {
+            // Anyone can have said this, but nobody gains anything by it.
+            let Record { body, .. } = read(link, inbound).await?;
+            return Err(ConnectError::Refused(handshake::read_abort(&body)));
+        }
+        if inbound.confirm().map_err(ConnectError::Protocol)? {
+            return Ok(());
+        }
+        fill(link, inbound).await?;
     }
 }
 
@@ -122,7 +143,7 @@ async fn answer(
     let Some(sessions) = sessions else {
         return Ok(Answered { accepted: responder.accept(None)?, peer_key, resumption: None });
     };
-    let next = TicketId::random().map_err(|_| no_randomness())?;
+    let next = TicketId::generate().map_err(|_| no_randomness())?;
     let accepted = responder.accept(Some(Grant::new(next, sessions.lifetime)))?;
     let secret = accepted.secrets.as_ref().map(|(_, secret)| secret.clone());
     let secret = secret.ok_or_else(no_randomness)?;
@@ -145,7 +166,7 @@ impl<'a> Sessions<'a> {
     /// What a ticket stands for. One that is unknown, used, expired or revoked gets one and the same answer.
     async fn find(&self, ticket: TicketId) -> Result<SessionRecord, CloseReason> {
         let record = self.store.get(ticket).await.map_err(|error| unavailable(&error))?;
-        record.filter(|record| record.expires > SystemTime::now()).ok_or_else(ticket_refused)
+        record.filter(|record| !record.is_expired(SystemTime::now())).ok_or_else(ticket_refused)
     }
 
     /// Takes the old ticket, if there is one, and keeps the session under the new one.
@@ -159,9 +180,10 @@ impl<'a> Sessions<'a> {
         let expires = SystemTime::now() + self.lifetime;
         let (old, session, data) = match resumed {
             Some((old, record)) => (Some(old), record.session, record.data),
-            None => (None, SessionId::random().map_err(|_| no_randomness())?, SessionData::default()),
+            None => (None, SessionId::generate().map_err(|_| no_randomness())?, SessionData::default()),
         };
-        let record = SessionRecord { session, secret, peer_key, data, expires };
+        let mut record = SessionRecord::new(session, secret, expires);
+        (record.peer_key, record.data) = (peer_key, data);
         let resumption = Resumption::new(Arc::clone(self.store), ticket, record.clone(), old.is_some());
         match old {
             Some(old) => match self.store.take(old, (ticket, record)).await {

@@ -3,12 +3,13 @@
 use std::time::SystemTime;
 
 use super::{
-    ConnectError, Established, farewell,
+    ConnectError, Established, establish, farewell,
     io::{abort, read, within, write},
     settle, unexpected,
 };
 use crate::{
-    connection::Options,
+    connection::{Options, writing::put},
+    frame::{Control, FrameKind, Head},
     handshake::{self, ClientSecurity, Connected, Contracts, Initiator, MAX_HELLO, Params},
     link::Link,
     record::RecordKind,
@@ -59,7 +60,14 @@ pub async fn connect_early<L: Link>(
     };
     match within(options.handshake_timeout, shake).await {
         Ok(Connected { terms, secrets, server_key, ticket, resumed, early, .. }) => {
-            let mut established = settle(link, inbound, terms, secrets, server_key, None, &options);
+            let secured = secrets.is_some();
+            let mut outbound = establish(&mut inbound, &terms, secrets);
+            if secured && !resumed {
+                // The server waits for this. A ticket, which can be used once, has proven as much.
+                put(&mut outbound, Head::plain(FrameKind::Control), &Control::Ready);
+            }
+            let mut established =
+                settle(link, (inbound, outbound), terms, server_key, None, &options);
             established.ticket = ticket;
             (established.resumed, established.early_sent) = (resumed, early);
             Ok(established)

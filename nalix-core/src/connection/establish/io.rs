@@ -65,11 +65,17 @@ pub(super) async fn read<L: Link>(link: &mut L, inbound: &mut Inbound) -> Result
         if let Some(record) = inbound.next_record().map_err(ConnectError::Protocol)? {
             return Ok(record);
         }
-        if poll_fn(|cx| link.poll_read(cx, inbound.buffer())).await? == 0 {
-            inbound.end().map_err(ConnectError::Protocol)?;
-            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
-        }
+        fill(link, inbound).await?;
     }
+}
+
+/// Reads some more. The end of the link is an error.
+pub(super) async fn fill<L: Link>(link: &mut L, inbound: &mut Inbound) -> Result<(), ConnectError> {
+    if poll_fn(|cx| link.poll_read(cx, inbound.buffer())).await? == 0 {
+        inbound.end().map_err(ConnectError::Protocol)?;
+        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+    }
+    Ok(())
 }
 
 pub(super) async fn write<L: Link>(link: &mut L, mut bytes: &[u8]) -> io::Result<()> {

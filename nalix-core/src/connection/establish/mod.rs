@@ -63,17 +63,9 @@ impl<L> fmt::Debug for Established<L> {
     }
 }
 
-/// Sets the connection up.
-fn settle<L: Link>(
-    link: L,
-    mut inbound: Inbound,
-    terms: Terms,
-    secrets: Option<Secrets>,
-    peer_key: Option<PublicKey>,
-    resumption: Option<Resumption>,
-    options: &Options,
-) -> Established<L> {
-    let outbound = match secrets {
+/// Sets both directions up for what has been agreed on.
+fn establish(inbound: &mut Inbound, terms: &Terms, secrets: Option<Secrets>) -> Outbound {
+    match secrets {
         None => {
             inbound.establish(terms.max_message);
             Outbound::new(terms.max_message)
@@ -82,7 +74,18 @@ fn settle<L: Link>(
             inbound.establish_secured(terms.max_message, opener, terms.sealing);
             Outbound::secured(terms.max_message, sealer, terms.sealing)
         }
-    };
+    }
+}
+
+/// Puts a connection together whose handshake is done.
+fn settle<L: Link>(
+    link: L,
+    (inbound, outbound): (Inbound, Outbound),
+    terms: Terms,
+    peer_key: Option<PublicKey>,
+    resumption: Option<Resumption>,
+    options: &Options,
+) -> Established<L> {
     let resumed = resumption.as_ref().is_some_and(Resumption::is_resumed);
     let setup = Setup {
         id: next_id(),

@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 
 use super::{
     PublicKey,
+    noise::Own,
     random::{self, NoRandomness},
     text::{self, Kind},
 };
@@ -113,9 +114,9 @@ impl Identity {
         self.public
     }
 
-    /// The private half. Keep it out of whatever is printed, logged or sent.
-    pub(crate) fn private(&self) -> &[u8; 32] {
-        self.secret.as_bytes()
+    /// Both halves, for a handshake. Keep them out of whatever is printed, logged or sent.
+    pub(super) fn own(&self) -> Own<'_> {
+        Own { private: self.secret.as_bytes(), public: self.public.as_bytes() }
     }
 
     fn of(private: &[u8; 32]) -> Self {
