@@ -206,6 +206,12 @@ pub enum ProtocolError {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// Something that must be sealed came in the clear.
+    #[error("unsealed {what}")]
+    Unsealed {
+        /// What came.
+        what: &'static str,
+    },
     /// The handshake's content is wrong.
     #[error("bad hello: {0}")]
     BadHello(DecodeError),

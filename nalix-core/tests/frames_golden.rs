@@ -15,7 +15,7 @@ use nalix_core::{
     packet,
     record::{self, RecordKind},
     registry::Registry,
-    session::{Frame, Inbound, Outbound},
+    session::{Cover, Frame, Inbound, Outbound},
     wire::{Encode, to_vec},
 };
 
@@ -181,8 +181,9 @@ fn records_have_their_golden_bytes() {
     let mut out = Outbound::new(LIMIT);
     let id = CallId::new(5);
     let ping = Ping { message: "hi!".to_owned() };
-    out.append(Head::request(id, Opcode::new(0x1001)), Metadata::default(), 0, |w| ping.encode(w)).unwrap();
-    out.append(Head::of_call(FrameKind::Cancel, id), Metadata::default(), 0, |_| ()).unwrap();
+    let heads = [Head::request(id, Opcode::new(0x1001)), Head::of_call(FrameKind::Cancel, id)];
+    out.append(Cover::Plain, heads[0], Metadata::default(), 0, |w| ping.encode(w)).unwrap();
+    out.append(Cover::Plain, heads[1], Metadata::default(), 0, |_| ()).unwrap();
     assert_eq!(out.take(Vec::new()), bytes);
     let kinds: Vec<_> = receive(&bytes).unwrap().iter().map(|frame| frame.kind).collect();
     assert_eq!(kinds, [FrameKind::Request, FrameKind::Cancel]);
@@ -212,7 +213,7 @@ fn params(contracts: Contracts) -> Params {
 /// The bytes of a single frame, without its record.
 fn build(head: Head, metadata: Metadata, payload: &[u8]) -> Vec<u8> {
     let mut out = Outbound::new(LIMIT);
-    out.append(head, metadata, payload.len(), |w| w.put(payload)).unwrap();
+    out.append(Cover::Plain, head, metadata, payload.len(), |w| w.put(payload)).unwrap();
     out.take(Vec::new()).split_off(record::HEADER)
 }
 

@@ -15,7 +15,7 @@ use crate::{
     frame::{Control, FrameKind, Head, Metadata, encode_application, encode_status},
     link::Link,
     peer::Answer,
-    session::{Appended, Frame, Outbound},
+    session::{Appended, Cover, Frame, Outbound},
     status::{CloseCode, CloseReason, Code, Status},
     wire::{Encode, Writer},
 };
@@ -62,15 +62,17 @@ impl<L: Link> Driver<L> {
         frame: Frame,
         cx: &mut Context<'_>,
     ) -> Result<Option<CloseReason>, ProtocolError> {
+        let cover = Cover::of(frame.sealed);
         match frame.kind {
             FrameKind::Request => {
                 self.inbox.check_id(frame.id)?;
                 self.handle_packet(frame, CallKind::Request, cx);
             }
             FrameKind::Notify => self.handle_packet(frame, CallKind::OneWay, cx),
-            FrameKind::Reply => self.answers.push((frame.id, Answer::Reply(frame.payload))),
-            FrameKind::Error => self.answers.push((frame.id, Answer::Error(frame.payload))),
+            FrameKind::Reply => self.answers.push((frame.id, cover, Answer::Reply(frame.payload))),
+            FrameKind::Error => self.answers.push((frame.id, cover, Answer::Error(frame.payload))),
             FrameKind::Cancel => {
+                self.check_cover(cover, "cancel")?;
                 if !frame.payload.is_empty() {
                     return Err(ProtocolError::BadFrame { what: "cancel with a payload" });
                 }
@@ -80,13 +82,15 @@ impl<L: Link> Driver<L> {
                 }
             }
             FrameKind::Ping => {
+                self.check_cover(cover, "ping")?;
                 if frame.payload.len() > MAX_PING {
                     return Err(ProtocolError::BadFrame { what: "ping longer than 32 bytes" });
                 }
-                self.append(Head::plain(FrameKind::Pong), &Raw(&frame.payload));
+                self.append(Cover::Sealed, Head::plain(FrameKind::Pong), &Raw(&frame.payload));
             }
-            FrameKind::Pong | FrameKind::Ack => {}
+            FrameKind::Pong | FrameKind::Ack => self.check_cover(cover, "pong or ack")?,
             FrameKind::Control => {
+                self.check_cover(cover, "control message")?;
                 let control = Control::decode(&frame.payload)
                     .map_err(|_| ProtocolError::BadFrame { what: "bad control message" })?;
                 match control {
@@ -105,20 +109,35 @@ impl<L: Link> Driver<L> {
             | FrameKind::Continue
             | FrameKind::Unknown(_) => {
                 let status = Status::new(Code::Unimplemented, "this kind of frame is not known here");
-                self.append(Head::of_call(FrameKind::Error, frame.id), &StatusBody(&status));
+                self.append(cover, Head::of_call(FrameKind::Error, frame.id), &StatusBody(&status));
             }
         }
         Ok(None)
     }
 
+    /// What is about the connection itself, or about a call of whatever kind, is sealed where anything is.
+    fn check_cover(&self, cover: Cover, what: &'static str) -> Result<(), ProtocolError> {
+        if !cover.is_sealed() && self.shared.is_secured() {
+            return Err(ProtocolError::Unsealed { what });
+        }
+        Ok(())
+    }
+
     fn handle_packet(&mut self, frame: Frame, kind: CallKind, cx: &mut Context<'_>) {
         let id = (kind == CallKind::Request).then_some(frame.id);
+        // An answer goes as its request has come: one that is sealed never answers what anyone can have forged.
+        let cover = Cover::of(frame.sealed);
         let route = match self.router.route(frame.opcode) {
-            Some(route) if self.phase.is_open() => route,
-            Some(_) => return self.refuse_call(id, &draining()),
+            Some(_) if !self.phase.is_open() => return self.refuse_call(id, cover, &draining()),
+            Some(route) if route.needs_sealing() && !cover.is_sealed() => {
+                tracing::debug!(opcode = %frame.opcode, "packet that must be sealed came in the clear");
+                return self.refuse_call(id, cover, &unsealed());
+            }
+            Some(route) => route,
             None => {
                 tracing::debug!(opcode = %frame.opcode, "packet without a handler");
-                return self.refuse_call(id, &Status::new(Code::Unimplemented, "no handler for this packet"));
+                let status = Status::new(Code::Unimplemented, "no handler for this packet");
+                return self.refuse_call(id, cover, &status);
             }
         };
         let allowed = match (frame.metadata.remaining, self.options.max_deadline) {
@@ -128,20 +147,20 @@ impl<L: Link> Driver<L> {
         // One-way packets have nobody who stops waiting.
         let allowed = allowed.filter(|_| id.is_some());
         if allowed.is_some_and(|allowed| allowed.is_zero()) {
-            return self.refuse_call(id, &deadline_exceeded());
+            return self.refuse_call(id, cover, &deadline_exceeded());
         }
         let deadline = allowed.and_then(|allowed| self.now().checked_add(allowed));
         if let Some(deadline) = deadline {
             self.arm_for(deadline);
         }
-        let (ticket, mut line) = self.inbox.line_up(route, id, deadline);
+        let (ticket, mut line) = self.inbox.line_up(route, id, cover, deadline);
         if line == Line::First {
             match self.gate(cx) {
                 Gate::Open => {}
                 Gate::Closed => line = Line::Ready,
                 Gate::Broken(status) => {
                     self.inbox.forget(&ticket);
-                    return self.refuse_call(id, &status);
+                    return self.refuse_call(id, cover, &status);
                 }
             }
         }
@@ -237,16 +256,16 @@ impl<L: Link> Driver<L> {
         match ticket.id {
             Some(id) => {
                 let failed = match reply.kind() {
-                    ReplyKind::Value => self.append_value(id, reply.body()),
-                    ReplyKind::Application => self.append_application(id, reply.body()),
+                    ReplyKind::Value => self.append_value(id, ticket.cover, reply.body()),
+                    ReplyKind::Application => self.append_application(id, ticket.cover, reply.body()),
                     ReplyKind::Status(status) => {
-                        self.refuse_call(Some(id), status);
+                        self.refuse_call(Some(id), ticket.cover, status);
                         Ok(())
                     }
                     ReplyKind::Nothing => Err(Status::internal("the handler gave no answer")),
                 };
                 if let Err(status) = failed {
-                    self.refuse_call(Some(id), &status);
+                    self.refuse_call(Some(id), ticket.cover, &status);
                 }
             }
             None => {
@@ -273,14 +292,16 @@ impl<L: Link> Driver<L> {
 
     /// A handler's buffer has the connection's limit, so its reply fits. One that a layer has made may not.
     #[inline]
-    fn append_value(&mut self, id: CallId, body: &[u8]) -> Result<(), Status> {
+    fn append_value(&mut self, id: CallId, cover: Cover, body: &[u8]) -> Result<(), Status> {
         let head = Head::of_call(FrameKind::Reply, id);
-        self.append_reply(|out| out.append(head, Metadata::default(), body.len(), |w| w.put(body)))
+        self.append_reply(|out| out.append(cover, head, Metadata::default(), body.len(), |w| w.put(body)))
     }
 
-    fn append_application(&mut self, id: CallId, body: &[u8]) -> Result<(), Status> {
+    fn append_application(&mut self, id: CallId, cover: Cover, body: &[u8]) -> Result<(), Status> {
         let head = Head::of_call(FrameKind::Error, id);
-        self.append_reply(|out| out.append_error(head, body.len() + 1, |w| encode_application(w, body)))
+        self.append_reply(|out| {
+            out.append_error(cover, head, body.len() + 1, |w| encode_application(w, body))
+        })
     }
 
     #[inline]
@@ -303,11 +324,17 @@ impl<L: Link> Driver<L> {
         }
     }
 
-    fn refuse_call(&mut self, id: Option<CallId>, status: &Status) {
+    fn refuse_call(&mut self, id: Option<CallId>, cover: Cover, status: &Status) {
         if let Some(id) = id {
-            self.append(Head::of_call(FrameKind::Error, id), &StatusBody(status));
+            self.append(cover, Head::of_call(FrameKind::Error, id), &StatusBody(status));
         }
     }
+}
+
+/// What the caller is told whose packet must be sealed and was not.
+#[cold]
+fn unsealed() -> Status {
+    Status::new(Code::EncryptionRequired, "this packet must come encrypted")
 }
 
 /// Whether a call may start.

@@ -1,6 +1,6 @@
 //! Frames in, bytes out.
 
-use super::max_error;
+use super::{Cover, max_error};
 use crate::{
     error::EncodeError,
     frame::{self, Head, Metadata},
@@ -48,19 +48,21 @@ impl Outbound {
         self.buf.is_empty()
     }
 
-    /// Appends a frame whose payload `write` writes. `hint` is about how long that will be.
+    /// Appends a frame whose payload `write` writes. `hint` is about how long that will be. `cover` says in what kind of
+    /// record it goes, where there is a choice; so far there is none, and all go in Plain records.
     ///
     /// # Errors
     /// [`EncodeError`] if the payload is over the message limit or cannot be encoded; nothing has been appended then.
     #[inline]
     pub fn append(
         &mut self,
+        cover: Cover,
         head: Head,
         metadata: Metadata,
         hint: usize,
         write: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Appended, EncodeError> {
-        self.append_within(self.max_message, head, metadata, hint, write)
+        self.append_within(self.max_message, cover, head, metadata, hint, write)
     }
 
     /// As [`Outbound::append`], for a frame that carries one byte besides a message.
@@ -69,16 +71,18 @@ impl Outbound {
     /// As [`Outbound::append`].
     pub fn append_error(
         &mut self,
+        cover: Cover,
         head: Head,
         hint: usize,
         write: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Appended, EncodeError> {
-        self.append_within(max_error(self.max_message), head, Metadata::default(), hint, write)
+        self.append_within(max_error(self.max_message), cover, head, Metadata::default(), hint, write)
     }
 
     fn append_within(
         &mut self,
         limit: usize,
+        _cover: Cover,
         head: Head,
         metadata: Metadata,
         hint: usize,
