@@ -487,7 +487,7 @@ mod tests {
     }
 
     /// What the driver has to say.
-    fn said(driver: &mut Driver<MemoryLink>) -> Vec<(FrameKind, Bytes)> {
+    fn said(driver: &Driver<MemoryLink>) -> Vec<(FrameKind, Bytes)> {
         let mut inbound = Inbound::new(MAX_MESSAGE);
         inbound.establish(MAX_MESSAGE);
         let mut bytes = Vec::new();
@@ -522,18 +522,17 @@ mod tests {
                 Frame { opcode: HandlerMarked::OPCODE, ..frame(request, false, b"") },
             ] {
                 handle(&mut driver, frame).unwrap();
-                assert_eq!(codes(&said(&mut driver)), [Code::EncryptionRequired], "{sealing:?}");
+                assert_eq!(codes(&said(&driver)), [Code::EncryptionRequired], "{sealing:?}");
             }
             assert_eq!(runs.load(Relaxed), 0);
             handle(&mut driver, packet(request, false, &Open(7))).unwrap();
             handle(&mut driver, packet(request, true, &Open(8))).unwrap();
             handle(&mut driver, packet(request, true, &Marked(9))).unwrap();
             handle(&mut driver, packet(request, true, &HandlerMarked(10))).unwrap();
-            let replies: Vec<_> =
-                said(&mut driver).into_iter().map(|(_, payload)| payload.to_vec()).collect();
+            let replies: Vec<_> = said(&driver).into_iter().map(|(_, payload)| payload.to_vec()).collect();
             assert_eq!(replies, [[7], [8], [9], [10]]);
             handle(&mut driver, Frame { opcode: Marked::OPCODE, ..frame(request, true, b"") }).unwrap();
-            assert_eq!(codes(&said(&mut driver)), [Code::Malformed]);
+            assert_eq!(codes(&said(&driver)), [Code::Malformed]);
         }
     }
 
@@ -547,7 +546,7 @@ mod tests {
         handle(&mut driver, packet(notify, true, &Whisper(1))).unwrap();
         handle(&mut driver, packet(notify, true, &HandlerWhisper(1))).unwrap();
         assert_eq!(runs.load(Relaxed), 2);
-        assert_eq!(said(&mut driver), []);
+        assert_eq!(said(&driver), []);
         assert!(driver.phase.is_open());
     }
 
@@ -557,11 +556,11 @@ mod tests {
             let (connection, mut driver, _) = driver(Sealing::Marked);
             let mut call = pin!(connection.request(Marked(1)).into_future());
             assert!(poll(&mut call).is_pending());
-            assert_eq!(said(&mut driver).len(), 1);
+            assert_eq!(said(&driver).len(), 1);
             handle(&mut driver, frame(kind, false, &[0, 13, 0, 0, 0])).unwrap();
             driver.deliver_answers();
             assert!(poll(&mut call).is_pending(), "a forged answer has been believed");
-            let said = said(&mut driver);
+            let said = said(&driver);
             let [(FrameKind::Control, goodbye)] = &said[..] else { panic!("{said:?}") };
             let Ok(Control::Close(reason)) = Control::decode(goodbye) else { panic!("{goodbye:?}") };
             assert_eq!(reason.code, CloseCode::ProtocolError);
@@ -609,7 +608,7 @@ mod tests {
                 let (connection, mut driver, _) = driver(sealing);
                 let refused = handle(&mut driver, frame(kind, false, payload));
                 assert!(matches!(refused, Err(ProtocolError::Unsealed { .. })), "{kind:?}: {refused:?}");
-                assert!(said(&mut driver).is_empty() && !connection.is_peer_draining(), "{kind:?}");
+                assert!(said(&driver).is_empty() && !connection.is_peer_draining(), "{kind:?}");
                 handle(&mut driver, frame(kind, true, payload)).unwrap();
             }
             let (_connection, mut driver, _) = driver(Sealing::None);
