@@ -196,7 +196,12 @@ impl ClientBuilder {
 /// The request as it can go along with a hello, if there is a ticket and it is not too long.
 fn early<P: Request>(dialer: &Dialer, request: &P) -> Option<EarlyRequest<P>> {
     let ClientSecurity::Secured(pinned) = &dialer.security else { return None };
-    let limit = pinned.ticket.as_ref().map(|ticket| ticket.max_message as usize)?.min(dialer.options.max_message).min(MAX_EARLY);
+    let limit = pinned
+        .ticket
+        .as_ref()
+        .map(|ticket| ticket.max_message as usize)?
+        .min(dialer.options.max_message)
+        .min(MAX_EARLY);
     EarlyRequest::new(request, limit, dialer.options.request_timeout).ok()
 }
 

@@ -43,7 +43,11 @@ impl<L: Link + Unpin> Opened<L> {
 
 impl Dialer {
     /// Connects to the server at `host`, a `host:port`. If it does not know the ticket any more, connects without.
-    pub(crate) async fn connect(&mut self, host: &str, early: &[u8]) -> Result<Opened<TcpLink>, ConnectError> {
+    pub(crate) async fn connect(
+        &mut self,
+        host: &str,
+        early: &[u8],
+    ) -> Result<Opened<TcpLink>, ConnectError> {
         match self.shake_hands(self.dial(host).await?, early).await {
             Err(ConnectError::Refused(reason))
                 if reason.code == CloseCode::TicketRefused && self.forget_ticket() =>

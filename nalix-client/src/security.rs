@@ -47,7 +47,9 @@ impl Security {
             return contradiction("`Sealing::None` and `.server_key(...)` exclude each other");
         }
         if self.ticket.as_ref().is_some_and(|ticket| ticket.server_key != server_key) {
-            return contradiction("the ticket was handed out by a server with another key than the one that is pinned");
+            return contradiction(
+                "the ticket was handed out by a server with another key than the one that is pinned",
+            );
         }
         let mut pinned = Pinned::new(server_key);
         pinned.identity = self.identity;

@@ -212,9 +212,12 @@ pub enum ProtocolError {
         /// What is wrong with it.
         what: &'static str,
     },
-    /// Something came in the clear that had to be sealed.
-    #[error("it came in the clear and had to be sealed")]
-    Unsealed,
+    /// Something that must be sealed came in the clear.
+    #[error("unsealed {what}")]
+    Unsealed {
+        /// What came.
+        what: &'static str,
+    },
     /// The handshake's content is wrong.
     #[error("bad hello: {0}")]
     BadHello(DecodeError),

@@ -15,7 +15,7 @@ use nalix_core::{
     packet,
     record::{self, RecordKind},
     registry::Registry,
-    session::{Frame, Inbound, Outbound},
+    session::{Cover, Frame, Inbound, Outbound},
     wire::{Encode, to_vec},
 };
 
@@ -61,7 +61,10 @@ fn handshakes_have_their_golden_bytes() {
     let (reply, _) = answer(&hello, &both);
     let bytes = golden.take("hello reply", "nothing differs");
     assert_eq!(reply, bytes);
-    assert_eq!(Answer::parse(&body_of(RecordKind::HelloReply, &bytes)).unwrap().to_bytes(), bytes[record::HEADER..]);
+    assert_eq!(
+        Answer::parse(&body_of(RecordKind::HelloReply, &bytes)).unwrap().to_bytes(),
+        bytes[record::HEADER..]
+    );
 
     let bytes = golden.take("hello", "no packets");
     assert_eq!(record::build(RecordKind::Hello, &Hello::plaintext(&none).body()), bytes);
@@ -73,7 +76,10 @@ fn handshakes_have_their_golden_bytes() {
     let (reply, terms) = answer(&other, &both);
     let bytes = golden.take("hello reply", "Ping differs");
     assert_eq!(reply, bytes);
-    assert_eq!(Answer::parse(&body_of(RecordKind::HelloReply, &bytes)).unwrap().to_bytes(), bytes[record::HEADER..]);
+    assert_eq!(
+        Answer::parse(&body_of(RecordKind::HelloReply, &bytes)).unwrap().to_bytes(),
+        bytes[record::HEADER..]
+    );
     assert_eq!((terms.version, terms.max_message, terms.calls_out), (1, 1 << 20, 1024));
 
     let bytes = golden.take("hello", "versions 0 to 9, 2 bytes of a later one");
@@ -183,8 +189,9 @@ fn records_have_their_golden_bytes() {
     let mut out = Outbound::new(LIMIT);
     let id = CallId::new(5);
     let ping = Ping { message: "hi!".to_owned() };
-    out.append(Head::request(id, Opcode::new(0x1001)), Metadata::default(), 0, |w| ping.encode(w)).unwrap();
-    out.append(Head::of_call(FrameKind::Cancel, id), Metadata::default(), 0, |_| ()).unwrap();
+    let heads = [Head::request(id, Opcode::new(0x1001)), Head::of_call(FrameKind::Cancel, id)];
+    out.append(Cover::Plain, heads[0], Metadata::default(), 0, |w| ping.encode(w)).unwrap();
+    out.append(Cover::Plain, heads[1], Metadata::default(), 0, |_| ()).unwrap();
     assert_eq!(out.take(Vec::new()), bytes);
     let kinds: Vec<_> = receive(&bytes).unwrap().iter().map(|frame| frame.kind).collect();
     assert_eq!(kinds, [FrameKind::Request, FrameKind::Cancel]);
@@ -214,7 +221,7 @@ fn params(contracts: Contracts) -> Params {
 /// The bytes of a single frame, without its record.
 fn build(head: Head, metadata: Metadata, payload: &[u8]) -> Vec<u8> {
     let mut out = Outbound::new(LIMIT);
-    out.append(head, metadata, payload.len(), |w| w.put(payload)).unwrap();
+    out.append(Cover::Plain, head, metadata, payload.len(), |w| w.put(payload)).unwrap();
     out.take(Vec::new()).split_off(record::HEADER)
 }
 

@@ -9,7 +9,7 @@ use nalix_core::{
     frame::{Control, FrameKind, Head, Metadata, encode_application, encode_status},
     handshake::abort_body,
     record::{self, RecordKind},
-    session::{Frame, Inbound, Outbound},
+    session::{Cover, Frame, Inbound, Outbound},
     wire::Encode,
 };
 
@@ -36,12 +36,12 @@ fn a_long_status_fits_the_last_place_in_a_record_at_every_message_limit() {
             let cancel = Head::of_call(FrameKind::Cancel, CallId::new(0));
             let odd = Head::of_call(FrameKind::Cancel, CallId::new(128));
             let head = if (record::TARGET_BODY - 1 - filled).is_multiple_of(3) { cancel } else { odd };
-            out.append(head, Metadata::default(), 0, |_| ()).unwrap();
+            out.append(Cover::Plain, head, Metadata::default(), 0, |_| ()).unwrap();
             filled += if head == cancel { 3 } else { 4 };
         }
         assert_eq!(filled, record::TARGET_BODY - 1);
         let head = Head::of_call(FrameKind::Error, CallId::new(65_535));
-        out.append_error(head, 16, |w| encode_status(w, &status)).unwrap();
+        out.append_error(Cover::Plain, head, 16, |w| encode_status(w, &status)).unwrap();
         let frames = receive(max_message, &out.take(Vec::new())).unwrap();
         assert_eq!(frames.last().unwrap().kind, FrameKind::Error, "{max_message}");
     }
@@ -53,7 +53,7 @@ fn an_application_error_over_the_limit_is_refused_by_both_sides() {
     let error = |len: usize| {
         move |out: &mut Outbound| {
             let head = Head::of_call(FrameKind::Error, CallId::new(0));
-            out.append_error(head, len, |w| encode_application(w, &vec![0; len]))
+            out.append_error(Cover::Plain, head, len, |w| encode_application(w, &vec![0; len]))
                 .map(|_| out.take(Vec::new()))
         }
     };
@@ -70,7 +70,7 @@ fn an_application_error_over_the_limit_is_refused_by_both_sides() {
 fn pings_do_not_depend_on_the_message_limit() {
     let mut out = Outbound::new(32);
     for kind in [FrameKind::Ping, FrameKind::Pong] {
-        out.append(Head::plain(kind), Metadata::default(), 32, |w| w.put(&[7; 32])).unwrap();
+        out.append(Cover::Plain, Head::plain(kind), Metadata::default(), 32, |w| w.put(&[7; 32])).unwrap();
     }
     assert_eq!(receive(0, &out.take(Vec::new())).unwrap().len(), 2);
 }
@@ -119,7 +119,8 @@ fn metadata_does_not_count_towards_the_message_limit() {
     let message = |len: usize| {
         let mut out = Outbound::new(len);
         let head = Head::request(CallId::new(0), Opcode::new(0x1001));
-        out.append(head, metadata, len, |w| vec![0u8; len].iter().for_each(|b| b.encode(w))).unwrap();
+        out.append(Cover::Plain, head, metadata, len, |w| vec![0u8; len].iter().for_each(|b| b.encode(w)))
+            .unwrap();
         out.take(Vec::new())
     };
     assert_eq!(receive(300, &message(300)).unwrap()[0].metadata, metadata);

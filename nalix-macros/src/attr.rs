@@ -6,6 +6,7 @@ use syn::{
     Attribute, Expr, ExprPath, LitStr, Meta, Path, Token, Type,
     ext::IdentExt,
     parse::{ParseStream, Parser},
+    token::Paren,
 };
 
 use crate::ctxt::Ctxt;
@@ -168,7 +169,9 @@ fn read_value(input: ParseStream<'_>, key: &Ident, kind: Kind) -> syn::Result<Va
     let missing =
         |what: &str| Err(syn::Error::new(key.span(), format!("`{key}` needs {what}: `{key} = ...`")));
     match kind {
-        Kind::Flag if has_value => return Err(input.error(format!("`{key}` takes no value"))),
+        Kind::Flag if has_value || input.peek(Paren) => {
+            return Err(input.error(format!("`{key}` takes no value")));
+        }
         Kind::Flag => return Ok(Value::None),
         Kind::MaybePath if !has_value => return Ok(Value::None),
         Kind::Expr if !has_value => return missing("a value"),

@@ -36,9 +36,14 @@ pub fn derive_wire(input: TokenStream) -> TokenStream {
 /// Makes a struct or enum a packet: a value with an opcode, which can be sent.
 ///
 /// Keys: `opcode = 0x1001` (required; from `0x0100` up), `reply = Type` (makes it a request), `error = Type` (what a
-/// request may fail with besides a `Status`), `exact` (bytes behind the last field are an error), `rename = "..."`,
-/// `crate = path` (where `nalix_core` is). Fields take the `#[wire(...)]` attributes of `derive(Wire)`, which this macro
-/// includes.
+/// request may fail with besides a `Status`), `exact` (bytes behind the last field are an error), `encrypt` (it and its
+/// answer travel in sealed records only), `rename = "..."`, `crate = path` (where `nalix_core` is). Fields take the
+/// `#[wire(...)]` attributes of `derive(Wire)`, which this macro includes.
+///
+/// What is marked `encrypt` never leaves on a connection that is not secured: the sender gets an `EncryptionRequired`
+/// error before a byte is written. A receiver that gets it unsealed all the same answers with the status of that name, or
+/// drops it if it is one-way, without decoding it. The mark is not part of the contract that peers compare: each side
+/// keeps to its own.
 ///
 /// Every packet that is linked into a program is in its registry, used or not. A crate that is named in `Cargo.toml` but
 /// nowhere in the source is not linked: write `use that_crate as _;`.
@@ -64,7 +69,8 @@ pub fn derive_packet(input: TokenStream) -> TokenStream {
 ///
 /// Keys of `#[packet(...)]` on handlers: `concurrent` (does not wait for earlier packets of the connection),
 /// `lane = "..."` (waits for earlier packets of that lane only), `spawn` (runs on a task of its own), `blocking` (runs on
-/// a thread for blocking work). `#[connected]` and `#[disconnected]` mark what runs when a connection is ready and when
+/// a thread for blocking work), `encrypt` (takes its packet from sealed records only, whatever the packet says; one that
+/// comes in the clear is refused before it is decoded). `#[connected]` and `#[disconnected]` mark what runs when a connection is ready and when
 /// it has ended.
 ///
 /// A type has one such block; it may have others for methods that are not handlers. A type with a `Default` is found by

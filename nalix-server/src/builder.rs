@@ -314,7 +314,10 @@ impl<L> ServerBuilder<L> {
             security,
             options: settings.options.in_range(),
             hub: Arc::new(Hub::new(settings.max_connections)),
-            handshakes: Arc::new(Handshakes::new(settings.max_handshakes, settings.max_handshakes_per_address)),
+            handshakes: Arc::new(Handshakes::new(
+                settings.max_handshakes,
+                settings.max_handshakes_per_address,
+            )),
             drain_timeout: settings.drain_timeout,
             stage: watch::Sender::new(Stage::Running),
             local_addrs: OnceLock::new(),

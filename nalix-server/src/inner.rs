@@ -7,7 +7,11 @@ use std::{
     time::Duration,
 };
 
-use nalix_core::{connection::Options, controller::Router, handshake::{Contracts, ServerSecurity}};
+use nalix_core::{
+    connection::Options,
+    controller::Router,
+    handshake::{Contracts, ServerSecurity},
+};
 use tokio::sync::watch;
 
 use crate::{handshakes::Handshakes, hub::Hub, layered::MakeServing};

@@ -49,8 +49,8 @@ pub mod store;
 
 pub use nalix_core::{
     Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Failure, OneWay,
-    Opcode, Packet, Request, RequestBuilder, RequestError, RequestFuture, Resumption, SendError, Side, State, Status,
-    Wire,
+    Opcode, Packet, Request, RequestBuilder, RequestError, RequestFuture, Resumption, SendError, Side, State,
+    Status, Wire,
     connection::Options,
     controller::{Call, CallKind, Extract, Reply, ReplyKind, Require, Router, RouterError},
     error::{DecodeError, DuplicateError, EncodeError},

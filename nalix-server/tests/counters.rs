@@ -13,7 +13,10 @@ use std::{
 };
 
 use nalix_client::{Client, ConnectError};
-use nalix_core::{connection::connect, handshake::{ClientSecurity, Contracts}};
+use nalix_core::{
+    connection::connect,
+    handshake::{ClientSecurity, Contracts},
+};
 use nalix_server::{
     Advice, CloseCode, CloseReason, Context, Options, Server, ServerHandle, link::StreamLink, link::memory,
     packet, packet_controller,
@@ -138,7 +141,11 @@ async fn every_kind_of_end_frees_the_place() {
             let (ours, theirs) = memory::pair(1024);
             server.serve_link(theirs);
             // Gone as soon as the handshake is done, without a word.
-            drop(connect(ours, Contracts::default(), &ClientSecurity::Plaintext, &Options::default()).await.unwrap());
+            drop(
+                connect(ours, Contracts::default(), &ClientSecurity::Plaintext, &Options::default())
+                    .await
+                    .unwrap(),
+            );
             until("gone", || server.connection_count() == 0).await;
         }
         assert_all_free(&server, max, "links that broke").await;

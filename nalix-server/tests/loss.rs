@@ -297,7 +297,8 @@ async fn a_dropped_driver_ends_everybody() {
     let (ours, theirs) = memory::pair(1 << 16);
     both.server.serve_link(theirs);
     let options = Options::default();
-    let established = connection::connect(ours, Contracts::default(), &ClientSecurity::Plaintext, &options).await.unwrap();
+    let established =
+        connection::connect(ours, Contracts::default(), &ClientSecurity::Plaintext, &options).await.unwrap();
     let (connection, driver) = Driver::new(established, Serving::from(Router::empty()), &options);
     let mut driver = Box::pin(driver);
     let mut sent = pin!(connection.request(Never(vec![])).into_future());

@@ -14,7 +14,7 @@ use nalix_core::{
 use nalix_server::{
     CloseCode, CloseReason, Code, Context, Server, ServerHandle, link::StreamLink, packet, packet_controller,
 };
-use support::{Line, RawPeer, Recorder, frame, request, session, until, within};
+use support::{Line, RawPeer, Recorder, frame, notify, request, session, until, within};
 use tokio::io::AsyncWriteExt;
 use tracing::Level;
 
@@ -32,6 +32,9 @@ struct PanicElsewhere;
 
 #[packet(opcode = 0x1005)]
 struct PanicUnheard;
+
+#[packet(opcode = 0x1006, encrypt)]
+struct Whisper(String);
 
 struct Lab;
 
@@ -61,6 +64,11 @@ impl Lab {
     #[packet]
     fn unheard(&self, _: PanicUnheard) {
         panic!("a secret of the handler");
+    }
+
+    #[packet]
+    fn whisper(&self, _: Whisper) {
+        panic!("it came in the clear");
     }
 
     #[connected]
@@ -166,6 +174,24 @@ async fn a_panic_is_logged_once_in_the_span_of_its_connection() {
         );
         assert_one_line_each(&recorder.lines());
     }
+}
+
+/// Its sender is told nothing, so the log has to say where it went.
+#[tokio::test(start_paused = true)]
+async fn a_one_way_packet_that_must_be_sealed_and_is_not_leaves_a_line_without_its_content() {
+    let recorder = Recorder::new();
+    let _guard = tracing::subscriber::set_default(recorder.clone());
+    let server = server().await;
+    let mut peer = RawPeer::connect(&server).await;
+    peer.send(&[notify(&Whisper("a secret".to_owned()))]).await;
+    peer.ping().await;
+    let lines = recorder.lines();
+    let told: Vec<_> = lines.iter().filter(|line| line.text.contains("in the clear")).collect();
+    assert_eq!(told.len(), 1, "{lines:#?}");
+    assert_eq!(told[0].level, Level::DEBUG);
+    assert!(told[0].text.contains("0x1006"), "{told:?}");
+    assert!(recorder.at_least(Level::WARN).is_empty());
+    assert_one_line_each(&lines);
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,7 +19,7 @@ use nalix_core::{
     packet_controller,
     record::{self, RecordKind},
     registry::Registry,
-    session::{Frame, Inbound, Outbound},
+    session::{Cover, Frame, Inbound, Outbound},
 };
 use tokio::{
     runtime::Runtime,
@@ -246,7 +246,8 @@ fn frames_of(mut inbound: Inbound) -> (Vec<Frame>, bool) {
 fn ping() -> Vec<u8> {
     let mut out = Outbound::new(MAX_MESSAGE);
     let nonce = Bytes::from_static(&NONCE);
-    out.append(Head::plain(FrameKind::Ping), Metadata::default(), 0, |w| w.put(&nonce)).unwrap();
+    out.append(Cover::Plain, Head::plain(FrameKind::Ping), Metadata::default(), 0, |w| w.put(&nonce))
+        .unwrap();
     out.take(Vec::new())
 }
 

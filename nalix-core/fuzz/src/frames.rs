@@ -4,7 +4,7 @@ use bytes::Bytes;
 use nalix_core::{
     error::ProtocolError,
     record::{HEADER, RecordKind, build},
-    session::{Frame, Inbound, Outbound, max_record},
+    session::{Cover, Frame, Inbound, Outbound, max_record},
 };
 
 /// The first two bytes choose a message limit and how the others are cut.
@@ -61,7 +61,7 @@ fn again(max_message: usize, frame: &Frame) {
     (head.id, head.opcode) = (frame.id, frame.opcode);
     let mut out = Outbound::new(max_message.max(frame.payload.len()));
     let write = |w: &mut nalix_core::wire::Writer<'_>| w.put(&frame.payload);
-    out.append(head, frame.metadata, frame.payload.len() / 2, write).unwrap();
+    out.append(Cover::Plain, head, frame.metadata, frame.payload.len() / 2, write).unwrap();
     let bytes = out.take(Vec::new());
     let (frames, error) = take_apart(max_message, [&bytes[..]]);
     // A control frame may come out of an Abort record, which may be longer than any frame.

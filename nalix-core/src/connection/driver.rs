@@ -26,7 +26,7 @@ use crate::{
     frame::{Control, FrameKind, Head},
     link::Link,
     peer::{Answer, Commands, Shared},
-    session::Inbound,
+    session::{Cover, Inbound},
     status::{Advice, CloseCode, CloseReason, Code, Side, Status},
     wire::Limits,
 };
@@ -63,7 +63,7 @@ pub struct Driver<L> {
     timer: Timer,
     /// The time, read once a turn when it is first needed.
     pub(super) now: Option<Instant>,
-    pub(super) answers: Vec<(CallId, Answer)>,
+    pub(super) answers: Vec<(CallId, Cover, Answer)>,
     pub(super) answered: Vec<Answered>,
     pub(super) buffers: Vec<Vec<u8>>,
     wakers: Vec<Waker>,
@@ -94,7 +94,7 @@ impl<L> fmt::Debug for Driver<L> {
 impl<L: Link> Driver<L> {
     /// Takes an established connection over. The handle may be used before the driver is first polled.
     pub fn new(established: Established<L>, serving: Serving, options: &Options) -> (Connection, Self) {
-        let Established { link, inbound, shared } = established;
+        let Established { link, inbound, shared, .. } = established;
         let connection = Connection::new(Arc::clone(&shared));
         let router = serving.router.clone();
         let context =
@@ -276,7 +276,7 @@ impl<L: Link> Driver<L> {
         }
         self.must_look = true;
         let reason = self.shared.seal(reason, |out, reason| {
-            put(out, Head::plain(FrameKind::Control), &Control::Close(reason.clone()));
+            put(out, Cover::Sealed, Head::plain(FrameKind::Control), &Control::Close(reason.clone()));
         });
         let until = self.now().checked_add(self.options.close_timeout);
         self.phase = Phase::Closing { reason, until };
@@ -287,7 +287,7 @@ impl<L: Link> Driver<L> {
         let code = match error {
             ProtocolError::CutRecord { .. } => CloseCode::Lost,
             ProtocolError::Unauthentic => CloseCode::DecryptFailed,
-            ProtocolError::Unsealed => CloseCode::EncryptionRequired,
+            ProtocolError::Unsealed { .. } => CloseCode::EncryptionRequired,
             _ => CloseCode::ProtocolError,
         };
         self.close(CloseReason::new(code, error.to_string()));
@@ -429,8 +429,11 @@ impl<L: Link> Driver<L> {
 
     pub(super) fn deliver_answers(&mut self) {
         if !self.answers.is_empty() {
-            self.shared.answer(&mut self.answers, &mut self.wakers);
+            let handed_out = self.shared.answer(&mut self.answers, &mut self.wakers);
             self.wake_callers();
+            if let Err(error) = handed_out {
+                self.refuse(&error);
+            }
         }
     }
 

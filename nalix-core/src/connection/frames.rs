@@ -15,7 +15,7 @@ use crate::{
     frame::{Control, FrameKind, Head, Metadata, encode_application, encode_status},
     link::Link,
     peer::Answer,
-    session::{Appended, Frame, Outbound},
+    session::{Appended, Cover, Frame, Outbound},
     status::{CloseCode, CloseReason, Code, Status},
     wire::{Encode, Writer},
 };
@@ -62,15 +62,17 @@ impl<L: Link> Driver<L> {
         frame: Frame,
         cx: &mut Context<'_>,
     ) -> Result<Option<CloseReason>, ProtocolError> {
+        let cover = Cover::of(frame.sealed);
         match frame.kind {
             FrameKind::Request => {
                 self.inbox.check_id(frame.id)?;
                 self.handle_packet(frame, CallKind::Request, cx);
             }
             FrameKind::Notify => self.handle_packet(frame, CallKind::OneWay, cx),
-            FrameKind::Reply => self.answers.push((frame.id, Answer::Reply(frame.payload))),
-            FrameKind::Error => self.answers.push((frame.id, Answer::Error(frame.payload))),
+            FrameKind::Reply => self.answers.push((frame.id, cover, Answer::Reply(frame.payload))),
+            FrameKind::Error => self.answers.push((frame.id, cover, Answer::Error(frame.payload))),
             FrameKind::Cancel => {
+                self.check_cover(cover, "cancel")?;
                 if !frame.payload.is_empty() {
                     return Err(ProtocolError::BadFrame { what: "cancel with a payload" });
                 }
@@ -80,13 +82,15 @@ impl<L: Link> Driver<L> {
                 }
             }
             FrameKind::Ping => {
+                self.check_cover(cover, "ping")?;
                 if frame.payload.len() > MAX_PING {
                     return Err(ProtocolError::BadFrame { what: "ping longer than 32 bytes" });
                 }
-                self.append(Head::plain(FrameKind::Pong), &Raw(&frame.payload));
+                self.append(Cover::Sealed, Head::plain(FrameKind::Pong), &Raw(&frame.payload));
             }
-            FrameKind::Pong | FrameKind::Ack => {}
+            FrameKind::Pong | FrameKind::Ack => self.check_cover(cover, "pong or ack")?,
             FrameKind::Control => {
+                self.check_cover(cover, "control message")?;
                 let control = Control::decode(&frame.payload)
                     .map_err(|_| ProtocolError::BadFrame { what: "bad control message" })?;
                 match control {
@@ -106,20 +110,35 @@ impl<L: Link> Driver<L> {
             | FrameKind::Continue
             | FrameKind::Unknown(_) => {
                 let status = Status::new(Code::Unimplemented, "this kind of frame is not known here");
-                self.append(Head::of_call(FrameKind::Error, frame.id), &StatusBody(&status));
+                self.append(cover, Head::of_call(FrameKind::Error, frame.id), &StatusBody(&status));
             }
         }
         Ok(None)
     }
 
+    /// What is about the connection itself, or about a call of whatever kind, is sealed where anything is.
+    fn check_cover(&self, cover: Cover, what: &'static str) -> Result<(), ProtocolError> {
+        if !cover.is_sealed() && self.shared.is_secured() {
+            return Err(ProtocolError::Unsealed { what });
+        }
+        Ok(())
+    }
+
     fn handle_packet(&mut self, frame: Frame, kind: CallKind, cx: &mut Context<'_>) {
         let id = (kind == CallKind::Request).then_some(frame.id);
+        // An answer goes as its request has come: one that is sealed never answers what anyone can have forged.
+        let cover = Cover::of(frame.sealed);
         let route = match self.router.route(frame.opcode) {
-            Some(route) if self.phase.is_open() => route,
-            Some(_) => return self.refuse_call(id, &draining()),
+            Some(_) if !self.phase.is_open() => return self.refuse_call(id, cover, &draining()),
+            Some(route) if route.needs_sealing() && !cover.is_sealed() => {
+                tracing::debug!(opcode = %frame.opcode, "packet that must be sealed came in the clear");
+                return self.refuse_call(id, cover, &unsealed());
+            }
+            Some(route) => route,
             None => {
                 tracing::debug!(opcode = %frame.opcode, "packet without a handler");
-                return self.refuse_call(id, &Status::new(Code::Unimplemented, "no handler for this packet"));
+                let status = Status::new(Code::Unimplemented, "no handler for this packet");
+                return self.refuse_call(id, cover, &status);
             }
         };
         let allowed = match (frame.metadata.remaining, self.options.max_deadline) {
@@ -129,20 +148,20 @@ impl<L: Link> Driver<L> {
         // One-way packets have nobody who stops waiting.
         let allowed = allowed.filter(|_| id.is_some());
         if allowed.is_some_and(|allowed| allowed.is_zero()) {
-            return self.refuse_call(id, &deadline_exceeded());
+            return self.refuse_call(id, cover, &deadline_exceeded());
         }
         let deadline = allowed.and_then(|allowed| self.now().checked_add(allowed));
         if let Some(deadline) = deadline {
             self.arm_for(deadline);
         }
-        let (ticket, mut line) = self.inbox.line_up(route, id, deadline);
+        let (ticket, mut line) = self.inbox.line_up(route, id, cover, deadline);
         if line == Line::First {
             match self.gate(cx) {
                 Gate::Open => {}
                 Gate::Closed => line = Line::Ready,
                 Gate::Broken(status) => {
                     self.inbox.forget(&ticket);
-                    return self.refuse_call(id, &status);
+                    return self.refuse_call(id, cover, &status);
                 }
             }
         }
@@ -238,16 +257,16 @@ impl<L: Link> Driver<L> {
         match ticket.id {
             Some(id) => {
                 let failed = match reply.kind() {
-                    ReplyKind::Value => self.append_value(id, reply.body()),
-                    ReplyKind::Application => self.append_application(id, reply.body()),
+                    ReplyKind::Value => self.append_value(id, ticket.cover, reply.body()),
+                    ReplyKind::Application => self.append_application(id, ticket.cover, reply.body()),
                     ReplyKind::Status(status) => {
-                        self.refuse_call(Some(id), status);
+                        self.refuse_call(Some(id), ticket.cover, status);
                         Ok(())
                     }
                     ReplyKind::Nothing => Err(Status::internal("the handler gave no answer")),
                 };
                 if let Err(status) = failed {
-                    self.refuse_call(Some(id), &status);
+                    self.refuse_call(Some(id), ticket.cover, &status);
                 }
             }
             None => {
@@ -274,14 +293,16 @@ impl<L: Link> Driver<L> {
 
     /// A handler's buffer has the connection's limit, so its reply fits. One that a layer has made may not.
     #[inline]
-    fn append_value(&mut self, id: CallId, body: &[u8]) -> Result<(), Status> {
+    fn append_value(&mut self, id: CallId, cover: Cover, body: &[u8]) -> Result<(), Status> {
         let head = Head::of_call(FrameKind::Reply, id);
-        self.append_reply(|out| out.append(head, Metadata::default(), body.len(), |w| w.put(body)))
+        self.append_reply(|out| out.append(cover, head, Metadata::default(), body.len(), |w| w.put(body)))
     }
 
-    fn append_application(&mut self, id: CallId, body: &[u8]) -> Result<(), Status> {
+    fn append_application(&mut self, id: CallId, cover: Cover, body: &[u8]) -> Result<(), Status> {
         let head = Head::of_call(FrameKind::Error, id);
-        self.append_reply(|out| out.append_error(head, body.len() + 1, |w| encode_application(w, body)))
+        self.append_reply(|out| {
+            out.append_error(cover, head, body.len() + 1, |w| encode_application(w, body))
+        })
     }
 
     #[inline]
@@ -304,11 +325,17 @@ impl<L: Link> Driver<L> {
         }
     }
 
-    fn refuse_call(&mut self, id: Option<CallId>, status: &Status) {
+    fn refuse_call(&mut self, id: Option<CallId>, cover: Cover, status: &Status) {
         if let Some(id) = id {
-            self.append(Head::of_call(FrameKind::Error, id), &StatusBody(status));
+            self.append(cover, Head::of_call(FrameKind::Error, id), &StatusBody(status));
         }
     }
+}
+
+/// What the caller is told whose packet must be sealed and was not.
+#[cold]
+fn unsealed() -> Status {
+    Status::new(Code::EncryptionRequired, "this packet must come encrypted")
 }
 
 /// Whether a call may start.
@@ -345,3 +372,248 @@ const MAX_STARTS: usize = 256;
 /// How many reply buffers a connection keeps, and how large one may be.
 const KEEP_BUFFERS: usize = 16;
 const KEEP_BYTES: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::{Future, IntoFuture},
+        pin::pin,
+        sync::{
+            Arc,
+            atomic::{AtomicU32, Ordering::Relaxed},
+        },
+        task::Waker,
+    };
+
+    use super::*;
+    use crate::{
+        Connection, ConnectionId, Packet, RequestError,
+        connection::{Established, Options, Serving},
+        controller::Router,
+        handshake::{Sealing, Terms},
+        link::memory::{self, MemoryLink},
+        packet, packet_controller,
+        peer::{Setup, Shared},
+        session::{Inbound, MAX_MESSAGE},
+        wire::to_vec,
+    };
+
+    #[packet(opcode = 0x1e01, reply = u8, encrypt)]
+    struct Marked(u8);
+
+    #[packet(opcode = 0x1e02, reply = u8)]
+    struct HandlerMarked(u8);
+
+    #[packet(opcode = 0x1e03, reply = u8)]
+    struct Open(u8);
+
+    #[packet(opcode = 0x1e04, encrypt)]
+    struct Whisper(u8);
+
+    #[packet(opcode = 0x1e05)]
+    struct HandlerWhisper(u8);
+
+    struct Bank(Arc<AtomicU32>);
+
+    impl Bank {
+        fn run(&self, n: u8) -> u8 {
+            self.0.fetch_add(1, Relaxed);
+            n
+        }
+    }
+
+    #[packet_controller]
+    impl Bank {
+        #[packet]
+        fn marked(&self, Marked(n): Marked) -> u8 {
+            self.run(n)
+        }
+
+        #[packet(encrypt)]
+        async fn handler_marked(&self, HandlerMarked(n): HandlerMarked) -> u8 {
+            self.run(n)
+        }
+
+        #[packet]
+        fn open(&self, Open(n): Open) -> u8 {
+            self.run(n)
+        }
+
+        #[packet]
+        fn whisper(&self, Whisper(n): Whisper) {
+            self.run(n);
+        }
+
+        #[packet(encrypt, concurrent)]
+        fn handler_whisper(&self, HandlerWhisper(n): HandlerWhisper) {
+            self.run(n);
+        }
+    }
+
+    fn driver(sealing: Sealing) -> (Connection, Driver<MemoryLink>, Arc<AtomicU32>) {
+        let runs = Arc::default();
+        let mut router = Router::builder();
+        router.add(Bank(Arc::clone(&runs)));
+        let setup = Setup {
+            id: ConnectionId::new(0),
+            peer_addr: None,
+            local_addr: None,
+            terms: Terms { version: 1, max_message: 1_000, calls_out: 10, calls_in: 10, sealing },
+            direct: None,
+            outbox: 10_000,
+            request_timeout: None,
+        };
+        let established = Established {
+            link: memory::pair(1).0,
+            inbound: Inbound::new(MAX_MESSAGE),
+            shared: Arc::new(Shared::new(setup)),
+        };
+        let serving = Serving::from(router.build().unwrap());
+        let (connection, driver) = Driver::new(established, serving, &Options::default());
+        (connection, driver, runs)
+    }
+
+    fn frame(kind: FrameKind, sealed: bool, payload: &[u8]) -> Frame {
+        let Head { id, opcode, .. } = Head::plain(kind);
+        let payload = Bytes::copy_from_slice(payload);
+        Frame { kind, id, opcode, sealed, metadata: Metadata::default(), payload }
+    }
+
+    fn packet<P: Packet>(kind: FrameKind, sealed: bool, packet: &P) -> Frame {
+        Frame { opcode: P::OPCODE, ..frame(kind, sealed, &to_vec(packet).unwrap()) }
+    }
+
+    fn handle(driver: &mut Driver<MemoryLink>, frame: Frame) -> Result<(), ProtocolError> {
+        driver.handle_frame(frame, &mut Context::from_waker(Waker::noop())).map(drop)
+    }
+
+    /// What the driver has to say.
+    fn said(driver: &Driver<MemoryLink>) -> Vec<(FrameKind, Bytes)> {
+        let mut inbound = Inbound::new(MAX_MESSAGE);
+        inbound.establish(MAX_MESSAGE);
+        let mut bytes = Vec::new();
+        driver.shared.take_output(&mut bytes);
+        inbound.buffer().extend_from_slice(&bytes);
+        std::iter::from_fn(|| inbound.next_frame().unwrap())
+            .map(|frame| (frame.kind, frame.payload))
+            .collect()
+    }
+
+    fn codes(said: &[(FrameKind, Bytes)]) -> Vec<Code> {
+        let codes = said.iter().map(|(kind, payload)| match crate::frame::decode_failure(payload).unwrap() {
+            crate::Failure::Status(status) if *kind == FrameKind::Error => status.code,
+            other => panic!("{kind:?}, {other:?}"),
+        });
+        codes.collect()
+    }
+
+    fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+        std::pin::Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_marked_request_in_the_clear_is_refused_before_it_is_decoded() {
+        for sealing in [Sealing::None, Sealing::Marked, Sealing::All] {
+            let (_connection, mut driver, runs) = driver(sealing);
+            let request = FrameKind::Request;
+            for frame in [
+                packet(request, false, &Marked(7)),
+                packet(request, false, &HandlerMarked(7)),
+                Frame { opcode: Marked::OPCODE, ..frame(request, false, b"") },
+                Frame { opcode: HandlerMarked::OPCODE, ..frame(request, false, b"") },
+            ] {
+                handle(&mut driver, frame).unwrap();
+                assert_eq!(codes(&said(&driver)), [Code::EncryptionRequired], "{sealing:?}");
+            }
+            assert_eq!(runs.load(Relaxed), 0);
+            handle(&mut driver, packet(request, false, &Open(7))).unwrap();
+            handle(&mut driver, packet(request, true, &Open(8))).unwrap();
+            handle(&mut driver, packet(request, true, &Marked(9))).unwrap();
+            handle(&mut driver, packet(request, true, &HandlerMarked(10))).unwrap();
+            let replies: Vec<_> = said(&driver).into_iter().map(|(_, payload)| payload.to_vec()).collect();
+            assert_eq!(replies, [[7], [8], [9], [10]]);
+            handle(&mut driver, Frame { opcode: Marked::OPCODE, ..frame(request, true, b"") }).unwrap();
+            assert_eq!(codes(&said(&driver)), [Code::Malformed]);
+        }
+    }
+
+    #[test]
+    fn a_marked_one_way_packet_in_the_clear_is_dropped() {
+        let (_connection, mut driver, runs) = driver(Sealing::Marked);
+        let notify = FrameKind::Notify;
+        handle(&mut driver, packet(notify, false, &Whisper(1))).unwrap();
+        handle(&mut driver, packet(notify, false, &HandlerWhisper(1))).unwrap();
+        assert_eq!(runs.load(Relaxed), 0);
+        handle(&mut driver, packet(notify, true, &Whisper(1))).unwrap();
+        handle(&mut driver, packet(notify, true, &HandlerWhisper(1))).unwrap();
+        assert_eq!(runs.load(Relaxed), 2);
+        assert_eq!(said(&driver), []);
+        assert!(driver.phase.is_open());
+    }
+
+    #[test]
+    fn an_unsealed_answer_to_a_sealed_request_closes_the_connection() {
+        for kind in [FrameKind::Reply, FrameKind::Error] {
+            let (connection, mut driver, _) = driver(Sealing::Marked);
+            let mut call = pin!(connection.request(Marked(1)).into_future());
+            assert!(poll(&mut call).is_pending());
+            assert_eq!(said(&driver).len(), 1);
+            handle(&mut driver, frame(kind, false, &[0, 13, 0, 0, 0])).unwrap();
+            driver.deliver_answers();
+            assert!(poll(&mut call).is_pending(), "a forged answer has been believed");
+            let said = said(&driver);
+            let [(FrameKind::Control, goodbye)] = &said[..] else { panic!("{said:?}") };
+            let Ok(Control::Close(reason)) = Control::decode(goodbye) else { panic!("{goodbye:?}") };
+            assert_eq!(reason.code, CloseCode::ProtocolError);
+            assert!(reason.message.contains("unsealed"), "{reason}");
+            drop(driver);
+            assert!(matches!(poll(&mut call), Poll::Ready(Err(RequestError::Disconnected { .. }))));
+        }
+    }
+
+    #[test]
+    fn answers_come_as_their_requests_went() {
+        for sealing in [Sealing::Marked, Sealing::All] {
+            let (connection, mut driver, _) = driver(sealing);
+            let mut marked = pin!(connection.request(Marked(1)).into_future());
+            assert!(poll(&mut marked).is_pending());
+            let mut open = pin!(connection.request(Open(1)).into_future());
+            assert!(poll(&mut open).is_pending());
+            let sealed = sealing == Sealing::All;
+            let answers = [
+                frame(FrameKind::Reply, true, &[1]),
+                Frame { id: CallId::new(1), ..frame(FrameKind::Reply, sealed, &[2]) },
+            ];
+            for answer in answers {
+                handle(&mut driver, answer).unwrap();
+            }
+            driver.deliver_answers();
+            assert_eq!(poll(&mut marked), Poll::Ready(Ok(1)));
+            assert_eq!(poll(&mut open), Poll::Ready(Ok(2)));
+            assert!(driver.phase.is_open());
+        }
+    }
+
+    #[test]
+    fn what_is_no_packet_is_not_taken_in_the_clear_on_a_secured_connection() {
+        let drain = to_vec(&Control::Drain { within: std::time::Duration::from_secs(1) }).unwrap();
+        let frames = [
+            (FrameKind::Cancel, &b""[..]),
+            (FrameKind::Ping, b"?"),
+            (FrameKind::Pong, b"?"),
+            (FrameKind::Ack, b""),
+            (FrameKind::Control, &drain),
+        ];
+        for (kind, payload) in frames {
+            for sealing in [Sealing::Marked, Sealing::All] {
+                let (connection, mut driver, _) = driver(sealing);
+                let refused = handle(&mut driver, frame(kind, false, payload));
+                assert!(matches!(refused, Err(ProtocolError::Unsealed { .. })), "{kind:?}: {refused:?}");
+                assert!(said(&driver).is_empty() && !connection.is_peer_draining(), "{kind:?}");
+                handle(&mut driver, frame(kind, true, payload)).unwrap();
+            }
+            let (_connection, mut driver, _) = driver(Sealing::None);
+            handle(&mut driver, frame(kind, false, payload)).unwrap();
+        }
+    }
+}

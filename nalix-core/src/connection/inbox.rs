@@ -12,6 +12,7 @@ use crate::{
     CallId,
     controller::{Call, CallKind, Outcome, Panicked, Reply, Route, caught},
     error::ProtocolError,
+    session::Cover,
     status::{Code, Status},
 };
 
@@ -20,7 +21,9 @@ use crate::{
 pub(super) struct Ticket {
     /// `None` for one-way packets.
     pub(super) id: Option<CallId>,
-    lane: Option<usize>,
+    /// As the packet has come, and its answer goes.
+    pub(super) cover: Cover,
+    lane: Option<u32>,
     pub(super) deadline: Option<Instant>,
 }
 
@@ -104,10 +107,11 @@ impl Inbox {
         &mut self,
         route: Route,
         id: Option<CallId>,
+        cover: Cover,
         deadline: Option<Instant>,
     ) -> (Ticket, Line) {
         let lane = route.lane().filter(|&lane| lane < self.lanes.len());
-        let ticket = Ticket { id, lane, deadline };
+        let ticket = Ticket { id, cover, lane: lane.map(|lane| lane as u32), deadline };
         if let Some(lane) = lane
             && std::mem::replace(&mut self.lanes[lane].busy, true)
         {
@@ -244,7 +248,7 @@ impl Inbox {
     fn finish(&mut self, ticket: &Ticket) {
         self.set_place(ticket.id, Place::Nowhere);
         let Some(lane) = ticket.lane else { return };
-        let lane = &mut self.lanes[lane];
+        let lane = &mut self.lanes[lane as usize];
         match lane.queue.pop_front() {
             // Counted as queued all the while.
             Some(next) => self.ready.push_back(next),

@@ -9,7 +9,7 @@ use super::{driver::Driver, phase::Phase};
 use crate::{
     frame::{Control, FrameKind, Head},
     link::Link,
-    session::Outbound,
+    session::{Cover, Outbound},
     status::{Advice, CloseCode, CloseReason},
     wire::Encode,
 };
@@ -95,19 +95,19 @@ impl<L: Link> Driver<L> {
     }
 
     pub(super) fn append_control(&mut self, control: &Control) {
-        self.append(Head::plain(FrameKind::Control), control);
+        self.append(Cover::Sealed, Head::plain(FrameKind::Control), control);
     }
 
     /// Appends a frame that cannot be too large.
-    pub(super) fn append(&mut self, head: Head, payload: &impl Encode) {
+    pub(super) fn append(&mut self, cover: Cover, head: Head, payload: &impl Encode) {
         self.must_look = true;
-        self.backlog = self.shared.append(|out| put(out, head, payload));
+        self.backlog = self.shared.append(|out| put(out, cover, head, payload));
     }
 }
 
 /// Appends a frame of our own, which is never too large.
-pub(super) fn put(out: &mut Outbound, head: Head, payload: &impl Encode) {
-    if let Err(error) = out.append_error(head, payload.size_hint(), |w| payload.encode(w)) {
+pub(super) fn put(out: &mut Outbound, cover: Cover, head: Head, payload: &impl Encode) {
+    if let Err(error) = out.append_error(cover, head, payload.size_hint(), |w| payload.encode(w)) {
         tracing::error!(%error, "a frame of our own cannot be sent");
     }
 }
@@ -120,7 +120,8 @@ pub(super) fn lost(error: &io::Error) -> CloseReason {
 /// Why a connection ends whose key has sealed all that it may.
 #[cold]
 fn worn_out() -> CloseReason {
-    CloseReason::new(CloseCode::LimitExceeded, "the connection's key is worn out").with_advice(Advice::Reconnect)
+    CloseReason::new(CloseCode::LimitExceeded, "the connection's key is worn out")
+        .with_advice(Advice::Reconnect)
 }
 
 /// A buffer that has grown beyond this for once is not kept.

@@ -49,6 +49,8 @@ pub struct HandlerSpec {
     pub order: Order,
     /// Where it runs.
     pub run: Run,
+    /// Whether it takes its packet from sealed records only: because the packet is marked, or the handler itself.
+    pub encrypt: bool,
     pub(crate) required: Require,
 }
 
@@ -62,6 +64,7 @@ impl HandlerSpec {
             location,
             order: Order::default(),
             run: Run::default(),
+            encrypt: P::ENCRYPT,
             required: Require::default(),
         }
     }
@@ -77,6 +80,13 @@ impl HandlerSpec {
     #[must_use]
     pub fn run(mut self, run: Run) -> Self {
         self.run = run;
+        self
+    }
+
+    /// Lets it take its packet from sealed records only, whatever the packet says.
+    #[must_use]
+    pub fn encrypt(mut self) -> Self {
+        self.encrypt = true;
         self
     }
 

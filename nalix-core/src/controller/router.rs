@@ -15,18 +15,26 @@ use super::{
 };
 use crate::{Opcode, error::DuplicateError, status::CloseReason};
 
-/// Where a packet goes: its handler, and the lane it waits in.
+/// Where a packet goes: its handler, the lane it waits in, and whether it must have come sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
     handler: u16,
     /// `u16::MAX` where there is none.
     lane: u16,
+    sealed: bool,
 }
 
 impl Route {
     /// The lane whose packets run one after the other, if it has one. Lanes are numbered from 0.
     pub fn lane(self) -> Option<usize> {
         (self.lane != NONE).then_some(usize::from(self.lane))
+    }
+
+    /// Whether its packet is taken from sealed records only; see [`HandlerSpec::encrypt`]. Whoever receives the packet
+    /// checks it, before a [`Call`] is made: [`Router::dispatch`] does not.
+    #[inline]
+    pub fn needs_sealing(self) -> bool {
+        self.sealed
     }
 }
 
@@ -140,7 +148,7 @@ impl Router {
         states: Arc<StateMap>,
     ) -> Result<Self, RouterError> {
         let len = handlers.iter().map(|(spec, _)| usize::from(spec.opcode.get()) + 1).max().unwrap_or(0);
-        let mut routes = vec![Route { handler: NONE, lane: NONE }; len].into_boxed_slice();
+        let mut routes = vec![Route { handler: NONE, lane: NONE, sealed: false }; len].into_boxed_slice();
         let mut lanes: Vec<Order> = Vec::new();
         for (i, (spec, _)) in handlers.iter().enumerate() {
             let slot = &mut routes[usize::from(spec.opcode.get())];
@@ -160,7 +168,7 @@ impl Router {
                     u16::try_from(at).unwrap_or(NONE)
                 }
             };
-            *slot = Route { handler: u16::try_from(i).unwrap_or(NONE), lane };
+            *slot = Route { handler: u16::try_from(i).unwrap_or(NONE), lane, sealed: spec.encrypt };
         }
         Ok(Router { table: Arc::new(Table { routes, handlers, hooks, lanes: lanes.len(), states }) })
     }

@@ -90,12 +90,6 @@ impl FrameKind {
         matches!(self, FrameKind::Notify | FrameKind::Request)
     }
 
-    /// Whether it may come in the clear on a connection on which only marked packets are sealed: packets and their
-    /// answers.
-    pub const fn may_be_plain(self) -> bool {
-        matches!(self, FrameKind::Notify | FrameKind::Request | FrameKind::Reply | FrameKind::Error)
-    }
-
     /// Only packets carry metadata.
     const fn may_have_metadata(self) -> bool {
         self.has_opcode()

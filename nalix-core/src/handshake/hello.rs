@@ -90,7 +90,11 @@ impl Hello {
             1 => Way::Pinned,
             2 => Way::Mutual,
             3 => Way::Resume(TicketId::from_bytes(take(&mut rest)?)),
-            found => return Err(ProtocolError::BadHello(DecodeErrorKind::UnknownVariant { found: found.into() }.into())),
+            found => {
+                return Err(ProtocolError::BadHello(
+                    DecodeErrorKind::UnknownVariant { found: found.into() }.into(),
+                ));
+            }
         };
         Ok(Self { min_version, max_version, way, content: rest })
     }

@@ -113,7 +113,11 @@ impl Initiator {
     ///
     /// # Errors
     /// [`HelloError`]; nothing has been sent then.
-    pub fn start(params: Params, security: &ClientSecurity, early: &[u8]) -> Result<(Self, Vec<u8>), HelloError> {
+    pub fn start(
+        params: Params,
+        security: &ClientSecurity,
+        early: &[u8],
+    ) -> Result<(Self, Vec<u8>), HelloError> {
         let (way, sealing) = match security {
             ClientSecurity::Plaintext => (Way::Plaintext, Sealing::None),
             ClientSecurity::Secured(pinned) => {
@@ -161,7 +165,14 @@ impl Initiator {
         let Some(Secured { mut noise, server_key, sealing, resumes, early }) = self.secured else {
             let answer = Answer::parse(body).map_err(AnswerError::Protocol)?;
             let terms = agree(&answer, &self.params, Sealing::None)?;
-            return Ok(Connected { terms, secrets: None, server_key: None, ticket: None, resumed: false, early: false });
+            return Ok(Connected {
+                terms,
+                secrets: None,
+                server_key: None,
+                ticket: None,
+                resumed: false,
+                early: false,
+            });
         };
         let Some((&version, message)) = body.split_first() else {
             return Err(AnswerError::Protocol(ProtocolError::BadHello(
@@ -210,9 +221,9 @@ fn noise(prologue: &[u8], pinned: &Pinned) -> Result<Noise, NoiseError> {
 fn agree(answer: &Answer, ours: &Params, asked: Sealing) -> Result<Terms, AnswerError> {
     answer.terms(ours, asked).map_err(|disagreement| match disagreement {
         Disagreement::Version => AnswerError::Version,
-        Disagreement::Sealing => {
-            AnswerError::Protocol(ProtocolError::BadHello(DecodeErrorKind::OutOfRange { expected: "Sealing" }.into()))
-        }
+        Disagreement::Sealing => AnswerError::Protocol(ProtocolError::BadHello(
+            DecodeErrorKind::OutOfRange { expected: "Sealing" }.into(),
+        )),
         Disagreement::Contracts(mismatch) => AnswerError::Incompatible(mismatch),
     })
 }

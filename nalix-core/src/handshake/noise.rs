@@ -6,7 +6,7 @@
 //! keys that come out. What is not: the state machine's chaining key, and its copies on the stack, which the library drops as
 //! they are.
 
-use std::hint::black_box;
+use std::{fmt, hint::black_box};
 
 use snow::{Builder, HandshakeState};
 use thiserror::Error;
@@ -71,6 +71,12 @@ pub(crate) struct Noise {
     pattern: Pattern,
     /// None after a failure.
     state: Option<Machine>,
+}
+
+impl fmt::Debug for Noise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Noise").field("pattern", &self.pattern).finish_non_exhaustive()
+    }
 }
 
 impl Noise {

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::{
-    Answer, Grant, Hello, Offer, Params, PublicKey, Sealing, Secured, Secrets, ServerSecurity,
-    SessionRecord, Terms, VERSION, Way,
+    Answer, Grant, Hello, Offer, Params, PublicKey, Sealing, Secrets, Secured, ServerSecurity, SessionRecord,
+    Terms, VERSION, Way,
     noise::{Noise, NoiseError},
 };
 use crate::{
@@ -60,7 +60,10 @@ impl Responder {
         let offer = Offer::parse(&payload.into()).map_err(malformed)?;
         let resumes = matches!(hello.way, Way::Resume(_));
         if offer.sealing == Sealing::None || (!resumes && !offer.early.is_empty()) {
-            return Err(CloseReason::new(CloseCode::ProtocolError, "an offer that does not fit its handshake"));
+            return Err(CloseReason::new(
+                CloseCode::ProtocolError,
+                "an offer that does not fit its handshake",
+            ));
         }
         let client_key = match session {
             Some(session) => session.peer_key,
@@ -76,7 +79,10 @@ impl Responder {
     fn plain(hello: &Hello, params: Params) -> Result<Self, CloseReason> {
         let offer = Offer::parse(&hello.content).map_err(malformed)?;
         if offer.sealing != Sealing::None || !offer.early.is_empty() {
-            return Err(CloseReason::new(CloseCode::ProtocolError, "an offer that does not fit its handshake"));
+            return Err(CloseReason::new(
+                CloseCode::ProtocolError,
+                "an offer that does not fit its handshake",
+            ));
         }
         Ok(Self { params, offer, sealing: Sealing::None, noise: None, client_key: None })
     }
@@ -143,8 +149,11 @@ fn encryption_required() -> CloseReason {
 }
 
 fn key_refused(has_key: bool) -> CloseReason {
-    let message =
-        if has_key { "the client's key is not accepted" } else { "this side wants the client to prove a key" };
+    let message = if has_key {
+        "the client's key is not accepted"
+    } else {
+        "this side wants the client to prove a key"
+    };
     CloseReason::new(CloseCode::KeyRefused, message)
 }
 

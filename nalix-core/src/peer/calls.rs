@@ -5,7 +5,7 @@ use std::task::{Poll, Waker};
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::CallId;
+use crate::{CallId, session::Cover};
 
 /// How a call of ours has ended, still encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,8 +47,15 @@ pub(super) struct Calls {
 #[derive(Debug)]
 struct Slot {
     generation: u32,
+    /// How the request has gone and its answer must come. It stays when the caller goes: an answer in the clear, which
+    /// anyone can forge, must not free the id for the next call to get the true one.
+    cover: Cover,
     state: State,
 }
+
+/// An answer came in the clear and must not.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unsealed;
 
 #[derive(Debug)]
 enum State {
@@ -80,18 +87,19 @@ impl Calls {
     }
 
     /// Takes a slot. Must not be called when full.
-    pub(super) fn insert(&mut self, waker: Waker, deadline: Option<Instant>) -> Key {
+    pub(super) fn insert(&mut self, waker: Waker, deadline: Option<Instant>, cover: Cover) -> Key {
         let state = State::Waiting { waker, deadline, position: u64::MAX };
         match self.free.pop() {
             Some(index) => {
                 let slot = &mut self.slots[index as usize];
                 slot.state = state;
+                slot.cover = cover;
                 Key { index, generation: slot.generation }
             }
             None => {
                 // The maximum is a u32 on the wire, so the index is one too.
                 let index = self.slots.len() as u32;
-                self.slots.push(Slot { generation: 0, state });
+                self.slots.push(Slot { generation: 0, cover, state });
                 Key { index, generation: 0 }
             }
         }
@@ -147,27 +155,34 @@ impl Calls {
     /// An answer has come from the peer. Returns the caller's waker, if there is a caller.
     ///
     /// An answer to no call is counted and dropped: it may be late, and is no reason to harm the others.
-    pub(super) fn answer(&mut self, id: CallId, answer: Answer) -> Option<Waker> {
+    ///
+    /// # Errors
+    /// [`Unsealed`] if the answer must be sealed and is not; the call still waits then.
+    pub(super) fn answer(
+        &mut self,
+        id: CallId,
+        cover: Cover,
+        answer: Answer,
+    ) -> Result<Option<Waker>, Unsealed> {
         let Some(slot) = self.slots.get_mut(id.get() as usize) else {
             self.late += 1;
-            return None;
+            return Ok(None);
         };
+        let open = matches!(slot.state, State::Waiting { .. } | State::Abandoned);
+        if slot.cover.is_sealed() && open && !cover.is_sealed() {
+            return Err(Unsealed);
+        }
         match slot.state {
             State::Waiting { .. } => {
                 let old = std::mem::replace(&mut slot.state, State::Done(answer));
-                let State::Waiting { waker, .. } = old else { return None };
-                Some(waker)
+                let State::Waiting { waker, .. } = old else { return Ok(None) };
+                return Ok(Some(waker));
             }
-            State::Abandoned => {
-                self.late += 1;
-                self.release(id.get());
-                None
-            }
-            State::Free | State::Done(_) => {
-                self.late += 1;
-                None
-            }
+            State::Abandoned => self.release(id.get()),
+            State::Free | State::Done(_) => {}
         }
+        self.late += 1;
+        Ok(None)
     }
 
     /// The connection has ended with `written` bytes handed to the link.
@@ -227,12 +242,16 @@ mod tests {
         Answer::Reply(Bytes::copy_from_slice(&[n]))
     }
 
+    fn answer(calls: &mut Calls, id: CallId, n: u8) -> Option<Waker> {
+        calls.answer(id, Cover::Plain, reply(n)).unwrap()
+    }
+
     #[test]
     fn an_answer_goes_to_its_call_and_frees_the_slot() {
         let mut calls = Calls::new(4);
-        let a = calls.insert(Waker::noop().clone(), None);
-        let b = calls.insert(Waker::noop().clone(), None);
-        assert!(calls.answer(b.id(), reply(2)).is_some());
+        let a = calls.insert(Waker::noop().clone(), None, Cover::Plain);
+        let b = calls.insert(Waker::noop().clone(), None, Cover::Plain);
+        assert!(answer(&mut calls, b.id(), 2).is_some());
         assert_eq!(calls.poll(a, Waker::noop()), Poll::Pending);
         assert_eq!(calls.poll(b, Waker::noop()), Poll::Ready(Some(reply(2))));
         assert_eq!(calls.in_flight(), 1);
@@ -241,30 +260,61 @@ mod tests {
     #[test]
     fn the_id_of_a_dropped_call_is_not_used_until_its_answer_has_come() {
         let mut calls = Calls::new(2);
-        let a = calls.insert(Waker::noop().clone(), None);
+        let a = calls.insert(Waker::noop().clone(), None, Cover::Plain);
         assert!(calls.abandon(a));
-        let b = calls.insert(Waker::noop().clone(), None);
+        let b = calls.insert(Waker::noop().clone(), None, Cover::Plain);
         assert_ne!(a.id(), b.id());
         assert!(calls.is_full());
         // The late answer of the first does not reach the second.
-        assert!(calls.answer(a.id(), reply(1)).is_none());
+        assert!(answer(&mut calls, a.id(), 1).is_none());
         assert_eq!(calls.late, 1);
-        let c = calls.insert(Waker::noop().clone(), None);
+        let c = calls.insert(Waker::noop().clone(), None, Cover::Plain);
         assert_eq!(c.id(), a.id());
         assert_ne!(c, a);
         assert_eq!(calls.poll(a, Waker::noop()), Poll::Ready(None), "a stale key sees nothing");
         assert_eq!(calls.poll(b, Waker::noop()), Poll::Pending);
     }
 
+    /// Its true answer would go to whoever got the id next.
+    #[test]
+    fn a_forged_answer_does_not_free_the_id_of_a_sealed_call_that_was_dropped() {
+        let mut calls = Calls::new(2);
+        let a = calls.insert(Waker::noop().clone(), None, Cover::Sealed);
+        assert!(calls.abandon(a));
+        assert_eq!(calls.answer(a.id(), Cover::Plain, reply(1)).unwrap_err(), Unsealed);
+        let b = calls.insert(Waker::noop().clone(), None, Cover::Sealed);
+        assert_ne!(a.id(), b.id());
+        assert!(calls.answer(a.id(), Cover::Sealed, reply(1)).unwrap().is_none());
+        assert_eq!(calls.poll(b, Waker::noop()), Poll::Pending);
+    }
+
+    #[test]
+    fn an_answer_in_the_clear_does_not_reach_a_sealed_call() {
+        let mut calls = Calls::new(2);
+        let a = calls.insert(Waker::noop().clone(), None, Cover::Sealed);
+        assert_eq!(calls.answer(a.id(), Cover::Plain, reply(1)).unwrap_err(), Unsealed);
+        assert_eq!(calls.poll(a, Waker::noop()), Poll::Pending);
+        assert!(calls.answer(a.id(), Cover::Sealed, reply(2)).unwrap().is_some());
+        // It has been answered, so what comes now belongs to no call.
+        assert!(calls.answer(a.id(), Cover::Plain, reply(1)).unwrap().is_none());
+        assert_eq!(calls.poll(a, Waker::noop()), Poll::Ready(Some(reply(2))));
+        // The next use of the slot is not bound to what the last one was.
+        let b = calls.insert(Waker::noop().clone(), None, Cover::Plain);
+        assert_eq!(b.id(), a.id());
+        assert!(answer(&mut calls, b.id(), 3).is_some());
+        let c = calls.insert(Waker::noop().clone(), None, Cover::Plain);
+        assert!(calls.answer(c.id(), Cover::Sealed, reply(4)).unwrap().is_some());
+    }
+
     #[test]
     fn answers_to_no_call_are_counted_and_harm_nobody() {
         let mut calls = Calls::new(2);
-        let a = calls.insert(Waker::noop().clone(), None);
+        let a = calls.insert(Waker::noop().clone(), None, Cover::Plain);
         for id in [1, 2, 1_000, u32::MAX] {
-            assert!(calls.answer(CallId::new(id), reply(0)).is_none());
+            assert!(answer(&mut calls, CallId::new(id), 0).is_none());
         }
-        calls.answer(a.id(), reply(1));
-        assert!(calls.answer(a.id(), reply(2)).is_none(), "answered twice");
+        answer(&mut calls, a.id(), 1);
+        assert!(answer(&mut calls, a.id(), 2).is_none(), "answered twice");
         assert_eq!(calls.late, 5);
         assert_eq!(calls.poll(a, Waker::noop()), Poll::Ready(Some(reply(1))));
         assert_eq!(calls.in_flight(), 0);
@@ -275,7 +325,7 @@ mod tests {
         let mut calls = Calls::new(8);
         let keys: Vec<_> = (0..4)
             .map(|i| {
-                let key = calls.insert(Waker::noop().clone(), None);
+                let key = calls.insert(Waker::noop().clone(), None, Cover::Plain);
                 calls.set_position(key, i * 10);
                 key
             })

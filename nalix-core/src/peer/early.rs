@@ -1,10 +1,6 @@
 //! A request that goes along with the hello.
 
-use std::{
-    marker::PhantomData,
-    task::Waker,
-    time::Duration,
-};
+use std::{marker::PhantomData, task::Waker, time::Duration};
 
 use tokio::time::Instant;
 
@@ -57,7 +53,7 @@ impl<P: Request> EarlyRequest<P> {
         if state.calls.is_full() {
             return None;
         }
-        let key = state.calls.insert(Waker::noop().clone(), self.deadline);
+        let key = state.calls.insert(Waker::noop().clone(), self.deadline, Cover::of(P::ENCRYPT));
         if key.id() != FIRST {
             state.calls.take_back(key);
             return None;

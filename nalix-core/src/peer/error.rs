@@ -42,6 +42,9 @@ pub enum RequestError<E> {
     /// The packet breaks a rule of its own type, such as a `max_len`. Nothing was sent.
     #[error("packet cannot be sent: {0}")]
     Encode(EncodeError),
+    /// The packet is marked `encrypt`, and the connection is not secured. Nothing was sent.
+    #[error("not sent: the packet travels encrypted only, and the connection is not encrypted")]
+    EncryptionRequired,
     /// The answer is not of the type that the packet declares.
     #[error("answer cannot be read: {0}")]
     Decode(DecodeError),
@@ -95,6 +98,9 @@ pub enum SendError {
     /// The packet breaks a rule of its own type, such as a `max_len`.
     #[error("packet cannot be sent: {0}")]
     Encode(EncodeError),
+    /// The packet is marked `encrypt`, and the connection is not secured.
+    #[error("not sent: the packet travels encrypted only, and the connection is not encrypted")]
+    EncryptionRequired,
 }
 
 impl SendError {

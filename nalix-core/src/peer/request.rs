@@ -21,6 +21,7 @@ use crate::{
     error::EncodeError,
     frame::{FrameKind, Head, Metadata, decode_failure},
     packet::{Request, decode_value},
+    session::Cover,
     status::{CloseCode, CloseReason, Code, Failure},
     wire::Limits,
 };
@@ -169,6 +170,9 @@ impl<P: Request> RequestFuture<P> {
         cx: &Context<'_>,
     ) -> Poll<<Self as Future>::Output> {
         let shared = &*self.connection.shared;
+        if P::ENCRYPT && !shared.is_secured() {
+            return Poll::Ready(Err(RequestError::EncryptionRequired));
+        }
         if remaining.is_some_and(|left| left.is_zero()) {
             if let Some(ticket) = ticket {
                 shared.leave_queue(ticket);
@@ -266,11 +270,12 @@ fn send<P: Request>(
     cx: &Context<'_>,
 ) -> Result<Option<Key>, EncodeError> {
     let State { calls, out, .. } = state;
-    let key = calls.insert(cx.waker().clone(), deadline);
+    let cover = Cover::of(P::ENCRYPT);
+    let key = calls.insert(cx.waker().clone(), deadline, cover);
     let mut slot = Slot { calls, key, sent: false };
     let head = Head::request(key.id(), P::OPCODE);
     let metadata = remaining.map(Metadata::remaining).unwrap_or_default();
-    let appended = out.append(head, metadata, packet.size_hint(), |w| packet.encode(w))?;
+    let appended = out.append(cover, head, metadata, packet.size_hint(), |w| packet.encode(w))?;
     slot.calls.set_position(key, appended.position);
     slot.sent = true;
     Ok(Some(key))
@@ -298,7 +303,7 @@ fn cancel(shared: &Shared, key: Key) {
     if state.calls.abandon(key) && state.gone().is_none() {
         let head = Head::of_call(FrameKind::Cancel, key.id());
         // An empty payload is never too large.
-        drop(state.out.append(head, Metadata::default(), 0, |_| ()));
+        drop(state.out.append(Cover::Sealed, head, Metadata::default(), 0, |_| ()));
         driver = shared.wake_driver(&mut state);
     }
     let next = state.next_waiter();

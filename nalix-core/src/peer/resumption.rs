@@ -58,7 +58,17 @@ impl Resumption {
         let session = record.session;
         let state = Mutex::new(State { record, changes: 0, saving: false });
         let saved = watch::Sender::new(0);
-        Self { inner: Arc::new(Inner { store, ticket, session, resumed, state, saved, runtime: Handle::current() }) }
+        Self {
+            inner: Arc::new(Inner {
+                store,
+                ticket,
+                session,
+                resumed,
+                state,
+                saved,
+                runtime: Handle::current(),
+            }),
+        }
     }
 
     /// The session's name, the same on all its connections. For revoking it, and for logs; it is not a secret.

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     frame::{Head, Metadata},
     packet::OneWay,
+    session::Cover,
 };
 
 /// The future of a one-way packet: done when the packet is in the outbox.
@@ -47,6 +48,10 @@ impl<P: OneWay> Future for SendFuture<'_, P> {
         let this = &mut *self;
         if this.done {
             return Poll::Pending;
+        }
+        if P::ENCRYPT && !this.shared.is_secured() {
+            this.done = true;
+            return Poll::Ready(Err(SendError::EncryptionRequired));
         }
         let mut state = this.shared.lock();
         if let Some(reason) = state.gone() {
@@ -84,6 +89,9 @@ impl<P: OneWay> Drop for SendFuture<'_, P> {
 
 /// Appends the packet if there is room right now.
 pub(super) fn try_send<P: OneWay>(shared: &Shared, packet: &P) -> Result<(), SendError> {
+    if P::ENCRYPT && !shared.is_secured() {
+        return Err(SendError::EncryptionRequired);
+    }
     shared.with(|state| {
         if let Some(reason) = state.gone() {
             return Err(SendError::Closed(reason.clone()));
@@ -97,6 +105,7 @@ pub(super) fn try_send<P: OneWay>(shared: &Shared, packet: &P) -> Result<(), Sen
 
 fn append<P: OneWay>(state: &mut State, packet: &P) -> Result<(), SendError> {
     let head = Head::notify(P::OPCODE);
-    state.out.append(head, Metadata::default(), packet.size_hint(), |w| packet.encode(w))?;
+    let cover = Cover::of(P::ENCRYPT);
+    state.out.append(cover, head, Metadata::default(), packet.size_hint(), |w| packet.encode(w))?;
     Ok(())
 }

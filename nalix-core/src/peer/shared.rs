@@ -14,15 +14,16 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     attributes::Attributes,
-    calls::{Answer, Calls},
+    calls::{Answer, Calls, Unsealed},
     resumption::Resumption,
     waiters::{Ticket, Waiters},
 };
 use crate::{
     CallId, ConnectionId,
-    handshake::{PublicKey, Terms},
+    error::ProtocolError,
+    handshake::{PublicKey, Sealing, Terms},
     link::TryWrite,
-    session::Outbound,
+    session::{Cover, Outbound},
     status::CloseReason,
 };
 
@@ -155,6 +156,12 @@ impl Shared {
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         // A panic under the lock can only come from a user's `Encode`, and `Outbound` takes the half-written frame back.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether anything can be sealed.
+    #[inline]
+    pub(crate) fn is_secured(&self) -> bool {
+        self.setup.terms.sealing != Sealing::None
     }
 
     /// Runs `f` under the lock and wakes the driver afterwards, if it asks for that and sleeps.
@@ -346,13 +353,25 @@ impl Shared {
     }
 
     /// Hands out a batch of answers and collects the callers' wakers, to be woken when the lock is gone.
-    pub(crate) fn answer(&self, answers: &mut Vec<(CallId, Answer)>, wakers: &mut Vec<Waker>) {
+    ///
+    /// # Errors
+    /// [`ProtocolError::Unsealed`] if one of them must be sealed and is not; the others have been handed out.
+    pub(crate) fn answer(
+        &self,
+        answers: &mut Vec<(CallId, Cover, Answer)>,
+        wakers: &mut Vec<Waker>,
+    ) -> Result<(), ProtocolError> {
+        let mut result = Ok(());
         let mut state = self.lock();
-        for (id, answer) in answers.drain(..) {
-            wakers.extend(state.calls.answer(id, answer));
+        for (id, cover, answer) in answers.drain(..) {
+            match state.calls.answer(id, cover, answer) {
+                Ok(waker) => wakers.extend(waker),
+                Err(Unsealed) => result = Err(ProtocolError::Unsealed { what: "answer to a sealed request" }),
+            }
         }
         // A late answer frees a slot without a caller that would pass it on.
         wakers.extend(state.next_waiter());
+        result
     }
 
     /// How many of our calls the peer has not answered.

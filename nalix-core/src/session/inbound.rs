@@ -224,14 +224,17 @@ impl Inbound {
         match kind {
             RecordKind::Sealed => {
                 // Opened where it lies: nobody else has a part of this body yet.
-                let opener = self.opener.as_mut().ok_or(ProtocolError::UnexpectedRecord { found: kind.name() })?;
+                let opener =
+                    self.opener.as_mut().ok_or(ProtocolError::UnexpectedRecord { found: kind.name() })?;
                 let len = opener.open(header, &mut body)?;
                 body.truncate(len);
                 if body.is_empty() {
                     return Err(ProtocolError::RecordLength { found: 0, limit: self.max_record });
                 }
             }
-            RecordKind::Plain if self.sealing == Sealing::All => return Err(ProtocolError::Unsealed),
+            RecordKind::Plain if self.sealing == Sealing::All => {
+                return Err(ProtocolError::Unsealed { what: "record" });
+            }
             _ => {}
         }
         Ok(Some((kind, body.freeze())))
@@ -249,9 +252,6 @@ impl Inbound {
             Metadata::default()
         };
         let frame::Head { kind, id, opcode, .. } = parsed.head;
-        if !self.sealed && self.sealing == Sealing::Marked && !kind.may_be_plain() {
-            return Err(ProtocolError::Unsealed);
-        }
         let limit = self.max_payload(kind);
         if payload.len() > limit {
             return Err(ProtocolError::MessageTooLarge { found: payload.len(), limit });

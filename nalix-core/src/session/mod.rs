@@ -5,10 +5,34 @@ mod outbound;
 
 pub use self::{
     inbound::{Frame, Inbound, Record},
-    outbound::{Appended, Cover, Outbound},
+    outbound::{Appended, Outbound},
 };
 
 use crate::{frame, record};
+
+/// In what kind of record a frame travels, on a connection that has both kinds: under
+/// [`Sealing::Marked`](crate::handshake::Sealing). On others there is no choice, and all frames travel alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cover {
+    /// In a Sealed record.
+    Sealed,
+    /// In a Plain record.
+    Plain,
+}
+
+impl Cover {
+    /// [`Cover::Sealed`] if it is.
+    #[inline]
+    pub const fn of(sealed: bool) -> Self {
+        if sealed { Cover::Sealed } else { Cover::Plain }
+    }
+
+    /// Whether it is [`Cover::Sealed`].
+    #[inline]
+    pub const fn is_sealed(self) -> bool {
+        matches!(self, Cover::Sealed)
+    }
+}
 
 /// The longest record body that peers with this message limit send each other: a batch that was just below its target
 /// size when one message of the largest size was added, or a status if that is larger.

@@ -1,6 +1,6 @@
 //! Frames in, bytes out.
 
-use super::max_error;
+use super::{Cover, max_error};
 use crate::{
     error::EncodeError,
     frame::{self, Head, Metadata},
@@ -15,15 +15,6 @@ pub struct Appended {
     /// How many bytes had been appended before it since the connection began: what has been written beyond this
     /// number has taken part of the frame along.
     pub position: u64,
-}
-
-/// What a frame asks of its record. It makes a difference with [`Sealing::Marked`] only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Cover {
-    /// It may travel in the clear.
-    Plain,
-    /// It must be sealed if the connection is secured.
-    Sealed,
 }
 
 /// Puts frames into records. Frames that are appended between two flushes share records.
@@ -89,7 +80,8 @@ impl Outbound {
         self.buf.is_empty()
     }
 
-    /// Appends a frame whose payload `write` writes. `hint` is about how long that will be.
+    /// Appends a frame whose payload `write` writes. `hint` is about how long that will be. `cover` says in what kind of
+    /// record it goes, where there is a choice; so far there is none, and all go in Plain records.
     ///
     /// # Errors
     /// [`EncodeError`] if the payload is over the message limit or cannot be encoded; nothing has been appended then.

@@ -67,7 +67,8 @@ fn settings(krate: &TokenStream, keys: &HandlerKeys) -> TokenStream {
     let spec = quote!(#krate::controller::HandlerSpec);
     let order = order.map(|o| quote!(let __spec = #spec::order(__spec, #krate::controller::Order::#o);));
     let run = run.map(|r| quote!(let __spec = #spec::run(__spec, #krate::controller::Run::#r);));
-    quote!(#order #run)
+    let encrypt = keys.encrypt.is_some().then(|| quote!(let __spec = #spec::encrypt(__spec);));
+    quote!(#order #run #encrypt)
 }
 
 /// Runs to its end at once: nothing is allocated.

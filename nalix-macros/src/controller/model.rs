@@ -42,6 +42,7 @@ pub(crate) struct HandlerKeys {
     pub(crate) lane: Option<LitStr>,
     pub(crate) spawn: Option<Ident>,
     pub(crate) blocking: Option<Ident>,
+    pub(crate) encrypt: Option<Ident>,
 }
 
 pub(crate) struct Hook {
@@ -117,6 +118,7 @@ impl Controller {
                     lane: args.text("lane"),
                     spawn: args.flag("spawn"),
                     blocking: args.flag("blocking"),
+                    encrypt: args.flag("encrypt"),
                 };
                 self.handlers.push(Handler { method: parts, keys });
             }
@@ -259,5 +261,6 @@ const HANDLER: Known = Known {
         ("lane", Kind::Text),
         ("spawn", Kind::Flag),
         ("blocking", Kind::Flag),
+        ("encrypt", Kind::Flag),
     ],
 };

@@ -41,6 +41,11 @@ pub(super) fn expand(packet: &Packet, failed: bool) -> TokenStream {
             impl #impl_generics #krate::packet::OneWay for #ident #ty_generics #where_clause {}
         },
     };
+    let encrypt = packet.keys.encrypt.then(|| {
+        quote!(
+            const ENCRYPT: ::core::primitive::bool = true;
+        )
+    });
     let registration = (!failed).then(|| registration(packet));
     quote! {
         #[automatically_derived]
@@ -49,6 +54,7 @@ pub(super) fn expand(packet: &Packet, failed: bool) -> TokenStream {
             const OPCODE: #krate::Opcode = #krate::Opcode::new(#opcode);
             const NAME: &'static ::core::primitive::str = #name;
             const EXACT: ::core::primitive::bool = #exact;
+            #encrypt
         }
         #shape
         #opcode_check

@@ -21,6 +21,7 @@ pub(crate) struct Keys {
     pub(crate) reply: Option<(Ident, Type)>,
     pub(crate) error: Option<(Ident, Type)>,
     pub(crate) exact: bool,
+    pub(crate) encrypt: bool,
     pub(crate) rename: Option<LitStr>,
     pub(crate) krate: Option<Path>,
 }
@@ -38,6 +39,7 @@ impl From<Args> for Keys {
             reply: args.ty("reply"),
             error: args.ty("error"),
             exact: args.flag("exact").is_some(),
+            encrypt: args.flag("encrypt").is_some(),
             rename: args.text("rename"),
             krate: args.path("crate").map(|(_, path)| path),
         }
@@ -65,6 +67,7 @@ const KNOWN: Known = Known {
         ("reply", Kind::Type),
         ("error", Kind::Type),
         ("exact", Kind::Flag),
+        ("encrypt", Kind::Flag),
         ("rename", Kind::Text),
         ("crate", Kind::Path),
     ],

@@ -162,7 +162,7 @@ mod tests {
     use nalix_core::{
         CallId, Opcode,
         frame::{FrameKind, Head, Metadata},
-        session::Outbound,
+        session::{Cover, Outbound},
     };
 
     use super::*;
@@ -171,7 +171,7 @@ mod tests {
     fn the_framing_is_that_of_nalix() {
         let (mut outbox, mut nalix) = (Outbox::new(), Outbound::new(1 << 20));
         let mut append = |head, payload: &[u8]| {
-            nalix.append(head, Metadata::default(), payload.len(), |w| w.put(payload)).unwrap();
+            nalix.append(Cover::Plain, head, Metadata::default(), payload.len(), |w| w.put(payload)).unwrap();
         };
         outbox.request(300, SUM, &[7; 8]);
         append(Head::request(CallId::new(300), Opcode::new(SUM)), &[7; 8]);

@@ -6,8 +6,6 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use bytes::Bytes;
-
 use super::{
     ConnectError, Established, establish, farewell,
     io::{abort, fill, read, unless, within, write},
@@ -17,8 +15,8 @@ use crate::{
     Advice,
     connection::Options,
     handshake::{
-        self, Accepted, Contracts, Grant, Hello, MAX_HELLO, Params, Responder, Secured, ServerSecurity, SessionData,
-        SessionId, SessionRecord, SessionStore, StoreError, TicketId, Way,
+        self, Accepted, Contracts, Grant, Hello, MAX_HELLO, Params, Responder, Secured, ServerSecurity,
+        SessionData, SessionId, SessionRecord, SessionStore, StoreError, TicketId, Way,
     },
     link::Link,
     peer::Resumption,
@@ -120,11 +118,7 @@ struct Answered {
 
 /// The order matters: look the ticket up, verify the hello under its secret, take the ticket, and only then let anything
 /// happen to the session. Whoever cannot prove the secret leaves everything as it was.
-async fn answer(
-    hello: &Hello,
-    params: Params,
-    security: &ServerSecurity,
-) -> Result<Answered, CloseReason> {
+async fn answer(hello: &Hello, params: Params, security: &ServerSecurity) -> Result<Answered, CloseReason> {
     // Before a store is asked for anything.
     hello.check_version()?;
     let sessions = match security {

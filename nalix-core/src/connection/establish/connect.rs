@@ -13,7 +13,7 @@ use crate::{
     handshake::{self, ClientSecurity, Connected, Contracts, Initiator, MAX_HELLO, Params},
     link::Link,
     record::RecordKind,
-    session::{Inbound, Record},
+    session::{Cover, Inbound, Record},
 };
 
 /// Opens a connection as the side that connects.
@@ -64,10 +64,9 @@ pub async fn connect_early<L: Link>(
             let mut outbound = establish(&mut inbound, &terms, secrets);
             if secured && !resumed {
                 // The server waits for this. A ticket, which can be used once, has proven as much.
-                put(&mut outbound, Head::plain(FrameKind::Control), &Control::Ready);
+                put(&mut outbound, Cover::Sealed, Head::plain(FrameKind::Control), &Control::Ready);
             }
-            let mut established =
-                settle(link, (inbound, outbound), terms, server_key, None, &options);
+            let mut established = settle(link, (inbound, outbound), terms, server_key, None, &options);
             established.ticket = ticket;
             (established.resumed, established.early_sent) = (resumed, early);
             Ok(established)

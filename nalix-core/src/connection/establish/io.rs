@@ -20,7 +20,12 @@ use crate::{
 };
 
 /// Tells the peer why there will be no connection. It may be gone or deaf: this is a courtesy, and bounded.
-pub(super) async fn abort<L: Link>(link: &mut L, inbound: &mut Inbound, reason: &CloseReason, time: Duration) {
+pub(super) async fn abort<L: Link>(
+    link: &mut L,
+    inbound: &mut Inbound,
+    reason: &CloseReason,
+    time: Duration,
+) {
     let record = record::build(RecordKind::Abort, &handshake::abort_body(reason));
     let told = async {
         write(link, &record).await?;

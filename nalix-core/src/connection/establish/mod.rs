@@ -13,12 +13,12 @@ use std::{
     },
 };
 
+use self::error::farewell;
 pub use self::{
     accept::{accept, accept_unless, refuse},
     connect::{connect, connect_early},
     error::ConnectError,
 };
-use self::error::farewell;
 use super::Options;
 use crate::{
     ConnectionId,

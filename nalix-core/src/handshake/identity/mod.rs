@@ -99,7 +99,7 @@ impl Identity {
     pub fn to_text(&self) -> Zeroizing<String> {
         // Room for all, so that nothing is left behind in a smaller buffer.
         let mut out = Zeroizing::new(String::with_capacity(256));
-        let private = text::encode(Kind::Private, self.private());
+        let private = text::encode(Kind::Private, self.secret.as_bytes());
         out.push_str(FIRST_LINE);
         out.push_str("\n# The public key, to be given to peers: ");
         out.push_str(&text::encode(Kind::Public, self.public.as_bytes()));

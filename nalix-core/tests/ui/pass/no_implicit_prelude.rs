@@ -3,7 +3,7 @@
 #![no_implicit_prelude]
 
 mod contracts {
-    #[::nalix_core::packet(opcode = 0x1001, reply = Pong, error = Failed)]
+    #[::nalix_core::packet(opcode = 0x1001, reply = Pong, error = Failed, encrypt)]
     #[derive(Debug)]
     pub struct Ping<'a> {
         #[wire(max_len = 10)]
@@ -54,7 +54,7 @@ impl Game {
         }
     }
 
-    #[packet(concurrent, spawn)]
+    #[packet(concurrent, spawn, encrypt)]
     fn moved(&self, _: &::nalix_core::Context, _: ::nalix_core::State<u8>, _: Moved) {}
 
     #[connected]
