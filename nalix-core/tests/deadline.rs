@@ -14,7 +14,7 @@ use std::{
 use nalix_core::{
     connection::{Driver, Options, Serving, accept, connect},
     controller::Router,
-    handshake::Contracts,
+    handshake::{ClientSecurity, Contracts, ServerSecurity},
     link::memory,
     packet, packet_controller,
     registry::Registry,
@@ -53,7 +53,10 @@ async fn the_first_deadline_of_a_connection_stops_its_handler() {
     let options = Options::default();
     let contracts = || Contracts::of(Registry::global().unwrap());
     let (near, far) = memory::pair(1024);
-    let (near, far) = tokio::join!(connect(near, contracts(), &options), accept(far, contracts(), &options));
+    let (near, far) = tokio::join!(
+        connect(near, contracts(), &ClientSecurity::Plaintext, &options),
+        accept(far, contracts(), &ServerSecurity::Plaintext, &options)
+    );
     let (connection, client) = Driver::new(near.unwrap(), Serving::from(Router::empty()), &options);
     let (_server_side, server) = Driver::new(far.unwrap(), serving, &options);
     tokio::spawn(client);

@@ -19,7 +19,7 @@ use nalix_core::{
     controller::{
         Call, CallKind, Controller, Order, Outcome, Reply, ReplyBuffer, ReplyKind, Router, RouterError, Run,
     },
-    handshake::Contracts,
+    handshake::{ClientSecurity, Contracts, ServerSecurity},
     link::memory,
     packet, packet_controller,
     wire::{Decode, Encode, Limits, from_slice, to_vec},
@@ -166,8 +166,10 @@ async fn context(router: &Router) -> Context {
     let (one, other) = memory::pair(1024);
     let contracts = || Contracts::from_packets([]);
     let options = Options::default();
-    let (_, accepted) =
-        tokio::join!(connect(one, contracts(), &options), accept(other, contracts(), &options));
+    let (_, accepted) = tokio::join!(
+        connect(one, contracts(), &ClientSecurity::Plaintext, &options),
+        accept(other, contracts(), &ServerSecurity::Plaintext, &options)
+    );
     let (connection, _) = Driver::new(accepted.unwrap(), Serving::from(Router::empty()), &options);
     Context::new(connection, Arc::clone(router.states()), Limits::DEFAULT)
 }
