@@ -241,3 +241,168 @@ impl types::Hash for Blake2s {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use snow::types::{Dh, Hash};
+
+    use super::*;
+
+    /// RFC 7748, section 5.2. The second point has its top bit set, which must be ignored.
+    #[test]
+    fn rfc_7748_single_exchanges() {
+        for (private, public, shared) in [
+            (
+                "a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4",
+                "e6db6867583030db3594c1a424b15f7c726624ec26b3353b10a903a6d0ab1c4c",
+                "c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552",
+            ),
+            (
+                "4b66e9d4d1b4673c5ad22691957d6af5c11b6421e0ea01d42ca4169e7918ba0d",
+                "e5210f12786811d3f4b7959d0538ae2c31dbe7106fc03c3efc4cd549c715a493",
+                "95cbde9476e8907d7aade45cb4b873f88b595a68799fa152e6f8f7647aac7957",
+            ),
+        ] {
+            assert_eq!(exchange(&unhex(private), &unhex(public)), unhex(shared));
+        }
+    }
+
+    /// RFC 7748, section 5.2.
+    #[test]
+    fn rfc_7748_repeated_exchanges() {
+        let mut private = [0; 32];
+        private[0] = 9;
+        let mut public = private;
+        for round in 1..=1_000 {
+            let shared = exchange(&private, &public);
+            public = private;
+            private = shared;
+            if round == 1 {
+                let expected = unhex("422c8e7a6227d7bca1350b3e2bb7279f7897b87bb6854b783c60e80311ae3079");
+                assert_eq!(private, expected);
+            }
+        }
+        assert_eq!(private, unhex("684cf59ba83309552800ef566f2f4d3c1c3887c49360e3875f2eb94d99532c51"));
+    }
+
+    /// RFC 7748, section 6.1.
+    #[test]
+    fn rfc_7748_key_pairs() {
+        let alice = unhex("77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a");
+        let bob = unhex("5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb");
+        let mut pair = dh();
+        pair.set(&alice);
+        assert_eq!(pair.pubkey(), unhex("8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"));
+        assert_eq!(pair.privkey(), alice);
+        let alice_public = *pair.pubkey().first_chunk::<32>().unwrap();
+        pair.set(&bob);
+        assert_eq!(pair.pubkey(), unhex("de9edb7d7b7dc1b4d35b61c2ece435373f8343c85b78674dadfc7e146f882b4f"));
+        let shared = unhex("4a5d9d5ba4ce2de1728e3bf480350f25e07e21c947d19e3376f09b3c1e161742");
+        assert_eq!(exchange(&alice, pair.pubkey()), shared);
+        assert_eq!(exchange(&bob, &alice_public), shared);
+    }
+
+    #[test]
+    fn a_known_public_half_is_used_for_its_own_private_half_only() {
+        let known = Resolver::with_own(&[1; 32], &[2; 32]);
+        let mut pair = known.resolve_dh(&DHChoice::Curve25519).unwrap();
+        pair.set(&[1; 32]);
+        assert_eq!(pair.pubkey(), [2; 32]);
+        pair.set(&[3; 32]);
+        assert_eq!(pair.pubkey(), PublicKey::from(&StaticSecret::from([3; 32])).as_bytes());
+    }
+
+    #[test]
+    fn generated_keys_differ() {
+        let mut rng = Resolver::default().resolve_rng().unwrap();
+        let (mut one, mut other) = (dh(), dh());
+        one.generate(&mut *rng).unwrap();
+        other.generate(&mut *rng).unwrap();
+        assert_ne!(one.privkey(), other.privkey());
+        assert_eq!(one.pubkey(), PublicKey::from(&one.pair.private).as_bytes());
+    }
+
+    /// RFC 7693, appendix B.
+    #[test]
+    fn rfc_7693_abc() {
+        let mut hash = Blake2s(Blake2s256::new());
+        hash.input(b"not this");
+        hash.reset();
+        hash.input(b"a");
+        hash.input(b"bc");
+        let mut out = [0; 64];
+        hash.result(&mut out);
+        assert_eq!(out[..32], unhex("508c5e8c327c14e2e1a72ba34eeb452f37458b209ed63a294d999b4c86675982"));
+        assert_eq!(out[32..], [0; 32]);
+    }
+
+    /// The state machine comes with HMAC and HKDF of its own, which ours replace.
+    #[test]
+    fn derivations_are_those_of_the_library() {
+        let (mut ours, mut theirs) = (Blake2s(Blake2s256::new()), Inherited(Blake2s(Blake2s256::new())));
+        for key_len in [0, 1, 32, 63, 64] {
+            let key: Vec<u8> = (0..key_len).collect();
+            for data_len in [0, 1, 32, 200] {
+                let data = vec![0xd5; data_len];
+                let (mut one, mut other) = ([0; 64], [0; 64]);
+                ours.hmac(&key, &data, &mut one);
+                theirs.hmac(&key, &data, &mut other);
+                assert_eq!(one, other);
+                let half = data_len / 2;
+                assert_eq!(*hmac(&key, &[&data[..half], &data[half..]]), one[..32]);
+                for outputs in 1..=3 {
+                    let (mut one, mut other) = ([[0; 64]; 3], [[0; 64]; 3]);
+                    let [a, b, c] = &mut one;
+                    ours.hkdf(&key, &data, outputs, a, b, c);
+                    let [a, b, c] = &mut other;
+                    theirs.hkdf(&key, &data, outputs, a, b, c);
+                    assert_eq!(one, other);
+                }
+            }
+        }
+    }
+
+    struct Inherited(Blake2s);
+
+    impl Hash for Inherited {
+        fn name(&self) -> &'static str {
+            self.0.name()
+        }
+
+        fn block_len(&self) -> usize {
+            self.0.block_len()
+        }
+
+        fn hash_len(&self) -> usize {
+            self.0.hash_len()
+        }
+
+        fn reset(&mut self) {
+            self.0.reset();
+        }
+
+        fn input(&mut self, data: &[u8]) {
+            self.0.input(data);
+        }
+
+        fn result(&mut self, out: &mut [u8]) {
+            self.0.result(out);
+        }
+    }
+
+    fn dh() -> X25519 {
+        X25519 { pair: Pair::none(), own: None }
+    }
+
+    fn exchange(private: &[u8], public: &[u8]) -> [u8; 32] {
+        let mut pair = dh();
+        pair.set(private);
+        let mut shared = [0; 32];
+        pair.dh(public, &mut shared).unwrap();
+        shared
+    }
+
+    fn unhex(hex: &str) -> [u8; 32] {
+        std::array::from_fn(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap())
+    }
+}
