@@ -8,7 +8,12 @@ mod hello;
 mod identity;
 mod public_key;
 mod random;
+mod saved;
+mod session_data;
+mod session_record;
+mod store;
 mod text;
+mod ticket;
 
 pub use self::{
     contracts::{Contracts, Mismatch},
@@ -16,7 +21,11 @@ pub use self::{
     identity::{Identity, IdentityError, IdentityFault},
     public_key::PublicKey,
     random::NoRandomness,
+    session_data::SessionData,
+    session_record::SessionRecord,
+    store::{SessionStore, StoreError, StoreFuture},
     text::{ParseKeyError, UnusableKey},
+    ticket::{ParseSessionIdError, SessionId, SessionTicket, TicketId},
 };
 
 /// The version of the protocol that this crate speaks.
