@@ -13,7 +13,7 @@ use crate::{
 pub(crate) const HELP: &str = "\
 Usage: compare [--quick] [--suite latency|echo|sum|all] [--case TEXT] [--peer a,b] [--secs N] [--runs N] [--json FILE]
 
-  --quick       fewer cases and short windows: about a minute for everything
+  --quick       fewer cases and short windows: a minute and a half for everything
   --suite NAME  which cases (default: all; echo includes latency)
   --case TEXT   only cases with this in their name, such as `64 conn, mt`
   --peer A,B    which peers (default: all that were built in; tonic, its TLS variants and tarpc need
@@ -22,9 +22,10 @@ Usage: compare [--quick] [--suite latency|echo|sum|all] [--case TEXT] [--peer a,
   --runs N      windows per peer and case, interleaved between the peers; medians are shown (default 3)
   --json FILE   append one JSON object per peer and case
 
-Columns: ops/s is the median of the runs and +-% half of what lies between the best and the worst; /raw, /nalix, /tonic and
-/tonic-tls are ratios of ops/s to that peer, /nalix for the entries of nalix, /tonic-tls for peers that encrypt; srv us and
-cli us are CPU time per operation; allocs/op and B/op are heap allocations of the server. See benches/README.md.
+Columns: ops/s is the median of the runs and +-% half of what lies between the best and the worst. /raw, /nalix,
+/tonic and /tonic-tls are ratios of ops/s to that peer: /nalix for the entries of nalix, /tonic-tls for peers that
+encrypt. srv us and cli us are CPU time per operation, allocs/op and B/op heap allocations of the server. See
+benches/README.md.
 ";
 
 #[derive(Debug)]

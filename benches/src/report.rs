@@ -175,8 +175,15 @@ mod tests {
 
         #[cfg(feature = "peers")]
         {
-            let shown = text(&[("nalix", 100.0), ("tonic-tls", 10.0), ("tonic-duplex-tls", 20.0)]);
+            let shown = text(&[
+                ("nalix", 100.0),
+                ("nalix-sealed", 80.0),
+                ("tonic-tls", 10.0),
+                ("tonic-duplex-tls", 20.0),
+            ]);
             assert_eq!(cell(&shown, "tonic-duplex-tls", "/tonic-tls").as_deref(), Some("2.00"), "{shown}");
+            assert_eq!(cell(&shown, "nalix-sealed", "/tonic-tls").as_deref(), Some("8.00"), "{shown}");
+            assert_eq!(cell(&shown, "nalix-sealed", "/nalix").as_deref(), Some("0.80"), "{shown}");
             assert_eq!(cell(&shown, "nalix", "/tonic-tls").as_deref(), Some("-"), "{shown}");
         }
     }

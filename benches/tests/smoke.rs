@@ -10,7 +10,7 @@ fn every_quick_case_runs() {
             "--suite",
             "all",
             "--peer",
-            "raw,nalix,nalix-async",
+            "raw,nalix,nalix-async,nalix-sealed",
             "--secs",
             "0.05",
             "--runs",
@@ -23,7 +23,7 @@ fn every_quick_case_runs() {
     let lines = |start| text.lines().filter(|line| line.starts_with(start)).count();
     let cases = lines("echo ") + lines("sum, ");
     assert!(cases > 0, "{text}");
-    for peer in ["raw ", "nalix ", "nalix-async "] {
+    for peer in ["raw ", "nalix ", "nalix-async ", "nalix-sealed "] {
         assert_eq!(lines(peer), cases, "{text}");
     }
 }

@@ -55,7 +55,6 @@ impl Ready {
     }
 
     /// Says what clients recognise the server by; see [`Target::trust`].
-    #[cfg_attr(not(feature = "peers"), expect(dead_code, reason = "no peer encrypts without that feature"))]
     pub(crate) fn trusted_by(self, trust: impl Into<Vec<u8>>) -> Self {
         Self { trust: trust.into(), ..self }
     }

@@ -4,7 +4,7 @@ mod nalix;
 mod raw;
 #[cfg(feature = "peers")]
 mod tarpc;
-#[cfg(all(test, feature = "peers"))]
+#[cfg(test)]
 mod test;
 #[cfg(feature = "peers")]
 mod tonic;
@@ -24,6 +24,7 @@ pub(crate) const ALL: &[Entry] = &[
     Entry::of::<raw::Raw>(),
     Entry::of::<nalix::Nalix>(),
     Entry::of::<nalix::NalixAsync>(),
+    Entry::of::<nalix::NalixSealed>(),
     #[cfg(feature = "peers")]
     Entry::of::<tonic::Unary>(),
     #[cfg(feature = "peers")]

@@ -1,11 +1,11 @@
-//! nalix over TCP without encryption, with default options: every request has its 30 s timeout, as users get it.
+//! nalix over TCP with default options: every request has its 30 s timeout, as users get it.
 //!
-//! Two entries differ in the server alone: handlers that are plain functions, and async ones.
+//! The entries: handlers that are plain functions, async ones, and plain functions on connections that are sealed.
 
 use bytes::Bytes;
 use nalix_client::{Client as NalixClient, Session};
 use nalix_core::{Controller, packet, packet_controller};
-use nalix_server::Server;
+use nalix_server::{Identity, PublicKey, Server};
 
 use crate::{
     Error,
@@ -18,6 +18,9 @@ pub(crate) enum Nalix {}
 
 /// Handlers that are futures.
 pub(crate) enum NalixAsync {}
+
+/// Handlers that are done when they return; the client knows the server by its key, and every record is sealed.
+pub(crate) enum NalixSealed {}
 
 #[packet(opcode = 0x1003, reply = Bytes)]
 struct Echo {
@@ -65,11 +68,11 @@ impl Peer for Nalix {
     type Client = Session;
 
     async fn serve(ready: Ready) -> Result<(), Error> {
-        serve(ready, Functions).await
+        serve(ready, Functions, Cover::Plain).await
     }
 
     async fn connect(target: Target) -> Result<Session, Error> {
-        connect(&target).await
+        connect(&target, Cover::Plain).await
     }
 }
 
@@ -78,23 +81,58 @@ impl Peer for NalixAsync {
     type Client = Session;
 
     async fn serve(ready: Ready) -> Result<(), Error> {
-        serve(ready, Futures).await
+        serve(ready, Futures, Cover::Plain).await
     }
 
     async fn connect(target: Target) -> Result<Session, Error> {
-        connect(&target).await
+        connect(&target, Cover::Plain).await
     }
 }
 
-async fn serve(ready: Ready, controller: impl Controller) -> Result<(), Error> {
-    let server = Server::builder().plaintext().tcp("127.0.0.1:0").controller(controller).build().await?;
+impl Peer for NalixSealed {
+    const NAME: &'static str = "nalix-sealed";
+    const SECURED: bool = true;
+    type Client = Session;
+
+    async fn serve(ready: Ready) -> Result<(), Error> {
+        serve(ready, Functions, Cover::Sealed).await
+    }
+
+    async fn connect(target: Target) -> Result<Session, Error> {
+        connect(&target, Cover::Sealed).await
+    }
+}
+
+/// How both ends protect what travels.
+#[derive(Debug, Clone, Copy)]
+enum Cover {
+    Plain,
+    Sealed,
+}
+
+async fn serve(mut ready: Ready, controller: impl Controller, cover: Cover) -> Result<(), Error> {
+    let mut builder = Server::builder();
+    match cover {
+        Cover::Plain => builder = builder.plaintext(),
+        Cover::Sealed => {
+            let identity = Identity::generate()?;
+            ready = ready.trusted_by(identity.public_key().to_string());
+            builder = builder.identity(identity);
+        }
+    }
+    let server = builder.tcp("127.0.0.1:0").controller(controller).build().await?;
     ready.at(server.local_addr());
     server.run().await?;
     Ok(())
 }
 
-async fn connect(target: &Target) -> Result<Session, Error> {
-    Ok(NalixClient::builder(format!("tcp://{}", target.address)).plaintext().connect().await?)
+async fn connect(target: &Target, cover: Cover) -> Result<Session, Error> {
+    let builder = NalixClient::builder(format!("tcp://{}", target.address));
+    let builder = match cover {
+        Cover::Plain => builder.plaintext(),
+        Cover::Sealed => builder.server_key(std::str::from_utf8(&target.trust)?.parse::<PublicKey>()?),
+    };
+    Ok(builder.connect().await?)
 }
 
 impl Client for Session {
@@ -110,5 +148,16 @@ impl Client for Session {
 impl Caller for Session {
     async fn sum(&mut self, a: i32, b: i32) -> Result<i32, Error> {
         Ok(self.request(Sum { a, b }).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::test::tells_servers_apart;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_is_called_sealed_is_not_answered_in_the_clear_nor_by_another_server() {
+        tells_servers_apart::<Nalix, NalixSealed>().await;
     }
 }
