@@ -119,6 +119,7 @@ pub use nalix_macros::packet_controller;
 
 pub use self::{
     controller::{Context, Controller, State},
+    handshake::{Identity, PublicKey, Sealing},
     id::{CallId, ConnectionId, Opcode},
     packet::{OneWay, Packet, Request, Wire},
     peer::{Connection, RequestBuilder, RequestError, RequestFuture, Resumption, SendError, SendFuture},

@@ -9,7 +9,7 @@ use nalix_core::{
     CloseCode, CloseReason, Code, Connection, OneWay, Opcode, Request, RequestError, Side, Wire,
     connection::{ConnectError, Driver, Options, Serving, accept, connect},
     controller::{Controller, Router},
-    handshake::Contracts,
+    handshake::{ClientSecurity, Contracts, ServerSecurity},
     link::memory,
     packet,
     packet::NoError,
@@ -183,8 +183,13 @@ struct Pair {
 async fn pair(ours: (Contracts, Router), theirs: (Contracts, Router)) -> Pair {
     let (link, their_link) = memory::pair(7);
     let options = Options::default();
-    let server = tokio::spawn(async move { accept(their_link, theirs.0, &Options::default()).await });
-    let client = tokio::spawn(async move { connect(link, ours.0, &Options::default()).await });
+    let server = tokio::spawn(async move {
+        accept(their_link, theirs.0, &ServerSecurity::Plaintext, &Options::default()).await
+    });
+    let client =
+        tokio::spawn(
+            async move { connect(link, ours.0, &ClientSecurity::Plaintext, &Options::default()).await },
+        );
     let (server, driver) = Driver::new(server.await.unwrap().unwrap(), Serving::from(theirs.1), &options);
     let server_ended = tokio::spawn(driver);
     let client = client.await.unwrap().map(|established| {
@@ -407,10 +412,17 @@ fn many(n: u16, contract: fn() -> Contract) -> Contracts {
 #[tokio::test(start_paused = true)]
 async fn more_packets_than_a_hello_holds_are_an_error_of_ours() {
     let (link, theirs) = memory::pair(1 << 20);
-    let accepting =
-        tokio::spawn(async move { accept(theirs, Contracts::default(), &Options::default()).await });
-    let error =
-        connect(link, many(7_000, contract::<replies::Count>), &Options::default()).await.unwrap_err();
+    let accepting = tokio::spawn(async move {
+        accept(theirs, Contracts::default(), &ServerSecurity::Plaintext, &Options::default()).await
+    });
+    let error = connect(
+        link,
+        many(7_000, contract::<replies::Count>),
+        &ClientSecurity::Plaintext,
+        &Options::default(),
+    )
+    .await
+    .unwrap_err();
     assert!(matches!(&error, ConnectError::Configuration(text) if text.contains("7000 packets")), "{error}");
     // The other side is not left waiting.
     let waited = tokio::time::Instant::now();
@@ -425,9 +437,13 @@ async fn more_packets_than_a_hello_holds_are_an_error_of_ours() {
 async fn more_differences_than_can_be_described_are_refused() {
     let (link, theirs) = memory::pair(1 << 20);
     let accepting = tokio::spawn(async move {
-        accept(theirs, many(6_000, contract::<new::Greet>), &Options::default()).await
+        accept(theirs, many(6_000, contract::<new::Greet>), &ServerSecurity::Plaintext, &Options::default())
+            .await
     });
-    let error = connect(link, many(6_000, contract::<old::Greet>), &Options::default()).await.unwrap_err();
+    let error =
+        connect(link, many(6_000, contract::<old::Greet>), &ClientSecurity::Plaintext, &Options::default())
+            .await
+            .unwrap_err();
     let ConnectError::Refused(reason) = &error else { panic!("{error}") };
     assert_eq!(reason.code, CloseCode::Incompatible);
     assert!(reason.message.contains("6000"), "{reason}");

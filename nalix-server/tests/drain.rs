@@ -10,7 +10,7 @@ use bytes::Bytes;
 use nalix_client::{Client, ConnectError};
 use nalix_core::{
     connection::{Driver, Serving, connect},
-    handshake::{self, Contracts},
+    handshake::{self, ClientSecurity, Contracts},
     record::{self, RecordKind},
 };
 use nalix_server::{
@@ -214,7 +214,8 @@ async fn a_peer_that_does_not_read_is_cut_off() {
     let (server, stop, running) = start(builder(&Lab::new()).options(options)).await;
     let (link, theirs) = memory::pair(64);
     server.serve_link(theirs);
-    let established = connect(link, Contracts::default(), &Options::default()).await.unwrap();
+    let established =
+        connect(link, Contracts::default(), &ClientSecurity::Plaintext, &Options::default()).await.unwrap();
     let (deaf, mut driver) = Driver::new(established, Serving::from(Router::empty()), &Options::default());
     let call = tokio::spawn(async move { deaf.request(Large).await });
     tokio::select! {

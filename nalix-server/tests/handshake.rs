@@ -11,7 +11,7 @@ use nalix_core::{
     CloseCode, CloseReason,
     connection::ConnectError,
     frame::{FrameKind, Head},
-    handshake::{self, Contracts, Hello, Params},
+    handshake::{self, Contracts, Hello, Params, Responder, ServerSecurity},
     link::StreamLink,
     record::{self, RecordKind},
     wire::to_vec,
@@ -255,8 +255,8 @@ async fn hello_reply(ours: &mut DuplexStream) -> Vec<u8> {
     soon(ours.read_exact(&mut body)).await.unwrap();
     let hello = Hello::parse(&body.into()).unwrap();
     let params = Params::new(1 << 20, 100, Contracts::default());
-    let (reply, _) = handshake::accept(&hello, &params).unwrap();
-    record::build(RecordKind::HelloReply, &reply.body())
+    let responder = Responder::read(&hello, params, &ServerSecurity::Plaintext, None).unwrap();
+    responder.accept(None).unwrap().reply
 }
 
 async fn connect_to(answer: impl AsyncFnOnce(DuplexStream)) -> ConnectError {

@@ -16,7 +16,7 @@ use std::{
 
 use nalix_core::{
     connection::{Driver, Serving, connect},
-    handshake::Contracts,
+    handshake::{ClientSecurity, Contracts},
     packet::NoError,
 };
 use nalix_server::{
@@ -334,7 +334,8 @@ async fn a_peer_that_does_not_read_does_not_keep_the_permit_its_call_waits_for()
 
     let (link, theirs) = memory::pair(64);
     server.serve_link(theirs);
-    let established = connect(link, Contracts::default(), &Options::default()).await.unwrap();
+    let established =
+        connect(link, Contracts::default(), &ClientSecurity::Plaintext, &Options::default()).await.unwrap();
     let (deaf, mut driver) = Driver::new(established, Serving::from(Router::empty()), &Options::default());
 
     let holder = session(&server).await;

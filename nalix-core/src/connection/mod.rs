@@ -5,6 +5,8 @@
 //! would wait for each other.
 
 mod cell;
+#[cfg(test)]
+mod covers;
 mod dispatch;
 mod driver;
 mod establish;

@@ -78,7 +78,7 @@ fn establish(inbound: &mut Inbound, terms: &Terms, secrets: Option<Secrets>) -> 
 }
 
 /// Puts a connection together whose handshake is done.
-fn settle<L: Link>(
+pub(super) fn settle<L: Link>(
     link: L,
     (inbound, outbound): (Inbound, Outbound),
     terms: Terms,
