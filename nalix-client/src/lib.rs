@@ -28,7 +28,7 @@ pub use nalix_core::{
     connection::{ConnectError, Options},
     controller::{Extract, RouterError},
     error::{DecodeError, EncodeError, ProtocolError},
-    handshake::Mismatch,
+    handshake::{Identity, IdentityError, IdentityFault, Mismatch, ParseKeyError, PublicKey, SessionTicket},
     link, packet, packet_controller, wire,
 };
 

@@ -43,6 +43,7 @@ mod hub;
 mod inner;
 mod layered;
 mod server;
+pub mod store;
 
 pub use nalix_core::{
     Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Failure, OneWay,
@@ -51,6 +52,7 @@ pub use nalix_core::{
     connection::Options,
     controller::{Call, CallKind, Extract, Reply, ReplyKind, Require, Router, RouterError},
     error::{DecodeError, DuplicateError, EncodeError},
+    handshake::{Identity, IdentityError, IdentityFault, ParseKeyError, PublicKey},
     link,
     link::tcp::ListenOptions,
     packet, packet_controller, wire,
