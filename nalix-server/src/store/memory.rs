@@ -43,9 +43,10 @@ impl MemoryStore {
     /// A store for this many tickets; a session has one, as a rule. Memory is taken as they come: some 250 bytes for each,
     /// and what its data takes, at the most [`SessionData::MAX_SIZE`](super::SessionData::MAX_SIZE).
     ///
-    /// When it is full, an expired ticket makes room for a new one, or else the one that was put in or renewed the longest
-    /// time ago. Too low, and clients that could have resumed make a whole handshake; too high, and strangers who
-    /// connect and go away take that much memory for as long as tickets live. 0 keeps nothing, so that nobody resumes.
+    /// When it is full, a new ticket takes the place of the one that was put in or renewed the longest time ago; where
+    /// lifetimes differ, those that have expired are looked for first, now and then. Too low, and clients that could have
+    /// resumed make a whole handshake; too high, and strangers who connect and go away take that much memory for as
+    /// long as tickets live. 0 keeps nothing, so that nobody resumes.
     pub fn with_capacity(capacity: usize) -> Self {
         Self { table: Mutex::new(Table::new(capacity)), now: Box::new(SystemTime::now) }
     }

@@ -3,6 +3,7 @@
 //! [`MemoryStore`] keeps them in the server's own memory. Servers that are to share them, or to restart without losing
 //! them, bring a [`SessionStore`] of their own.
 
+mod hash;
 mod memory;
 mod slab;
 mod table;

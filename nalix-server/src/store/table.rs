@@ -1,16 +1,22 @@
 //! The tickets of a [`MemoryStore`](super::MemoryStore), by name, by session and by age.
 
-use std::{collections::HashMap, time::SystemTime};
+use std::{
+    collections::{HashMap, hash_map},
+    time::SystemTime,
+};
 
 use nalix_core::handshake::{SessionId, SessionRecord, TicketId};
 
-use super::slab::{Links, List, Slab};
+use super::{
+    hash::NameHash,
+    slab::{Links, List, Slab},
+};
 
 #[derive(Debug)]
 pub(super) struct Table {
     entries: Slab<Entry>,
-    by_ticket: HashMap<TicketId, u32>,
-    by_session: HashMap<SessionId, List>,
+    by_ticket: HashMap<TicketId, u32, NameHash>,
+    by_session: HashMap<SessionId, List, NameHash>,
     /// The one that was put in or renewed the longest time ago comes first.
     by_age: List,
     capacity: usize,
@@ -32,8 +38,8 @@ impl Table {
     pub(super) fn new(capacity: usize) -> Self {
         Self {
             entries: Slab::new(),
-            by_ticket: HashMap::new(),
-            by_session: HashMap::new(),
+            by_ticket: HashMap::with_hasher(NameHash::new()),
+            by_session: HashMap::with_hasher(NameHash::new()),
             by_age: List::default(),
             // Places have numbers of 32 bits.
             capacity: capacity.min(1 << 31),
@@ -54,16 +60,15 @@ impl Table {
         if self.capacity == 0 {
             return;
         }
-        self.remove(ticket);
-        self.make_room(now);
         self.since_sweep += 1;
         self.note_expiry(record.expires);
         let session = record.session;
         let entry = Entry { ticket, record, age: Links::default(), session: Links::default() };
         let at = self.entries.insert(entry);
-        self.by_ticket.insert(ticket, at);
+        self.name(ticket, at);
         self.by_age.push(&mut self.entries, at, age);
         self.by_session.entry(session).or_default().push(&mut self.entries, at, session_links);
+        self.make_room(now);
     }
 
     pub(super) fn get(&mut self, ticket: TicketId, now: SystemTime) -> Option<&SessionRecord> {
@@ -77,12 +82,13 @@ impl Table {
         next: (TicketId, SessionRecord),
         now: SystemTime,
     ) -> bool {
-        let Some(at) = self.live(ticket, now) else { return false };
+        let Some(at) = self.by_ticket.remove(&ticket) else { return false };
+        if self.is_expired(at, now) {
+            self.drop_unnamed(at);
+            return false;
+        }
         let (successor, record) = next;
-        self.by_ticket.remove(&ticket);
-        // No two tickets have one name, but that is for the caller to see to.
-        self.remove(successor);
-        self.by_ticket.insert(successor, at);
+        self.name(successor, at);
         self.replace(at, record);
         if let Some(entry) = self.entries.get_mut(at) {
             entry.ticket = successor;
@@ -140,7 +146,7 @@ impl Table {
         self.entries.get(at).is_none_or(|entry| entry.record.is_expired(now))
     }
 
-    /// The oldest are nearly always the first to expire, so a few looks at that end keep the table free of the dead. Where
+    /// The oldest are nearly always the first to expire, so a look or two at that end keeps the table free of the dead. Where
     /// lifetimes differ, the others are looked for once for every 16th part of the capacity that has been put in.
     fn make_room(&mut self, now: SystemTime) {
         for _ in 0..2 {
@@ -149,13 +155,11 @@ impl Table {
                 _ => break,
             }
         }
-        if self.len() < self.capacity {
-            return;
-        }
-        if self.since_sweep >= self.capacity / 16 && self.earliest.is_some_and(|earliest| earliest <= now) {
+        let dead = self.earliest.is_some_and(|earliest| earliest <= now);
+        if dead && self.len() > self.capacity && self.since_sweep >= self.capacity / 16 {
             self.remove_expired(now);
         }
-        if let Some(oldest) = self.by_age.first.filter(|_| self.len() >= self.capacity) {
+        if let Some(oldest) = self.by_age.first.filter(|_| self.len() > self.capacity) {
             self.remove_at(oldest);
         }
     }
@@ -172,26 +176,32 @@ impl Table {
         }
     }
 
-    fn remove(&mut self, ticket: TicketId) {
-        if let Some(&at) = self.by_ticket.get(&ticket) {
-            self.remove_at(at);
+    /// Gives an entry its name. No two tickets have the same, but that is for the caller to see to; the other goes.
+    fn name(&mut self, ticket: TicketId, at: u32) {
+        if let Some(other) = self.by_ticket.insert(ticket, at) {
+            self.drop_unnamed(other);
         }
     }
 
     fn remove_at(&mut self, at: u32) {
-        let Some(entry) = self.entries.get(at) else { return };
-        let (ticket, session) = (entry.ticket, entry.record.session);
-        self.by_ticket.remove(&ticket);
+        if let Some(entry) = self.entries.get(at) {
+            self.by_ticket.remove(&entry.ticket);
+            self.drop_unnamed(at);
+        }
+    }
+
+    fn drop_unnamed(&mut self, at: u32) {
+        let Some(session) = self.entries.get(at).map(|entry| entry.record.session) else { return };
         self.by_age.unlink(&mut self.entries, at, age);
         self.leave_session(session, at);
         self.entries.remove(at);
     }
 
     fn leave_session(&mut self, session: SessionId, at: u32) {
-        if let Some(list) = self.by_session.get_mut(&session) {
-            list.unlink(&mut self.entries, at, session_links);
-            if list.is_empty() {
-                self.by_session.remove(&session);
+        if let hash_map::Entry::Occupied(mut list) = self.by_session.entry(session) {
+            list.get_mut().unlink(&mut self.entries, at, session_links);
+            if list.get().is_empty() {
+                list.remove();
             }
         }
     }
