@@ -244,10 +244,9 @@ async fn unknown_used_expired_and_revoked_tickets_get_one_answer() {
 async fn without_a_store_there_are_no_tickets() {
     let resumable = Resumable::new().await;
     let ticket = resumable.left().await;
-    for set in [
-        (|server| server) as fn(ServerBuilder) -> ServerBuilder,
-        |server| server.sessions(MemoryStore::new()).ticket_lifetime(Duration::from_millis(999)),
-    ] {
+    for set in [(|server| server) as fn(ServerBuilder) -> ServerBuilder, |server| {
+        server.sessions(MemoryStore::new()).ticket_lifetime(Duration::from_millis(999))
+    }] {
         let identity = Identity::generate().unwrap();
         let key = identity.public_key();
         let server = Server::builder().identity(identity).no_listener().controller(Game::default());
@@ -277,7 +276,10 @@ async fn a_client_whose_key_is_not_accepted_any_more_cannot_resume() {
     let ticket = session.ticket().unwrap().clone();
     *banned.lock().unwrap() = Some(me.public_key());
     let error = both.resume(&ticket).await.unwrap_err();
-    assert!(matches!(&error, ConnectError::Refused(reason) if reason.code == CloseCode::KeyRefused), "{error:?}");
+    assert!(
+        matches!(&error, ConnectError::Refused(reason) if reason.code == CloseCode::KeyRefused),
+        "{error:?}"
+    );
 }
 
 /// Over TCP a refused ticket is followed by a full handshake, without the caller noticing more than a new session.
@@ -441,7 +443,10 @@ async fn a_broken_store_costs_resumption_and_nothing_else() {
     assert_eq!(session.request(Recall).await.unwrap(), None);
     ticket.server_key = both.key;
     let error = both.resume(&ticket).await.unwrap_err();
-    assert!(matches!(&error, ConnectError::Refused(reason) if reason.code == CloseCode::Internal), "{error:?}");
+    assert!(
+        matches!(&error, ConnectError::Refused(reason) if reason.code == CloseCode::Internal),
+        "{error:?}"
+    );
     assert!(error.is_retryable());
     assert!(both.server.revoke(nalix_server::SessionId::generate().unwrap()).await.is_err());
 }
