@@ -1,5 +1,5 @@
-//! The exchange of hellos that opens every connection: version, limits, contract fingerprints; and what proves who the
-//! peers are.
+//! The exchange of hellos that opens every connection: version, limits, contract fingerprints; and what
+//! proves who the peers are.
 //!
 //! Slices in, values out; `connection` does the reading and writing. See `docs/protocol.md`, "Handshake".
 
