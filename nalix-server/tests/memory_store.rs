@@ -213,7 +213,8 @@ async fn of_a_thousand_who_take_one_ticket_one_gets_it() {
     }
 }
 
-/// Each thread renews a ticket of one session, time and again, until that fails, while another thread revokes the session.
+/// Each thread renews a ticket of one session, time and again, until that fails, while another thread revokes
+/// the session.
 #[tokio::test]
 async fn a_revoked_session_does_not_live_on_in_a_ticket_that_was_being_renewed() {
     const THREADS: u64 = 4;

@@ -4,8 +4,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// Hashes names of 16 random bytes: a multiplication for each half, keyed at random.
 ///
-/// The names in a table are ones that a server has drawn, so nobody can choose them to be alike; the key is there in case that
-/// somebody fills a store with names of another origin. The standard library's hasher takes several times as long.
+/// The names in a table are ones that a server has drawn, so nobody can choose them to be alike; the key is
+/// there in case that somebody fills a store with names of another origin. The standard library's hasher
+/// takes several times as long.
 #[derive(Debug, Clone)]
 pub(super) struct NameHash {
     seed: u64,

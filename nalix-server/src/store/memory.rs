@@ -40,13 +40,14 @@ impl MemoryStore {
         Self::with_capacity(Self::DEFAULT_CAPACITY)
     }
 
-    /// A store for this many tickets; a session has one, as a rule. Memory is taken as they come: some 250 bytes for each,
-    /// and what its data takes, at the most [`SessionData::MAX_SIZE`](super::SessionData::MAX_SIZE).
+    /// A store for this many tickets; a session has one, as a rule. Memory is taken as they come: some 300
+    /// bytes for each, which are kept for others, and what its data takes, at the most
+    /// [`SessionData::MAX_SIZE`](super::SessionData::MAX_SIZE).
     ///
-    /// When it is full, a new ticket takes the place of the one that was put in or renewed the longest time ago; where
-    /// lifetimes differ, those that have expired are looked for first, now and then. Too low, and clients that could have
-    /// resumed make a whole handshake; too high, and strangers who connect and go away take that much memory for as
-    /// long as tickets live. 0 keeps nothing, so that nobody resumes.
+    /// When it is full, a new ticket takes the place of the one that was put in or renewed the longest time
+    /// ago; where lifetimes differ, those that have expired are looked for first, now and then. Too low, and
+    /// clients that could have resumed make a whole handshake; too high, and strangers who connect and go
+    /// away take that much memory for as long as tickets live. 0 keeps nothing, so that nobody resumes.
     pub fn with_capacity(capacity: usize) -> Self {
         Self { table: Mutex::new(Table::new(capacity)), now: Box::new(SystemTime::now) }
     }
@@ -73,8 +74,9 @@ impl MemoryStore {
         self.lock().capacity()
     }
 
-    /// Removes all that have expired, and says how many. It happens by and by without this as others are put in; call it to
-    /// have memory back sooner. Holds the lock while it looks at every ticket.
+    /// Removes all that have expired, and says how many. It happens by and by without this as others are put
+    /// in; call it where few are, to have secrets wiped and the memory of their data back. Holds the lock
+    /// while it looks at every ticket.
     pub fn remove_expired(&self) -> usize {
         let now = (self.now)();
         self.lock().remove_expired(now)

@@ -1,7 +1,7 @@
 //! Where sessions are kept that clients may resume.
 //!
-//! [`MemoryStore`] keeps them in the server's own memory. Servers that are to share them, or to restart without losing
-//! them, bring a [`SessionStore`] of their own.
+//! [`MemoryStore`] keeps them in the server's own memory. Servers that are to share them, or to restart
+//! without losing them, bring a [`SessionStore`] of their own.
 
 mod hash;
 mod memory;

@@ -1,7 +1,7 @@
 //! Entries in numbered places, strung on lists.
 
-/// Entries that keep their place, and their address, from [`Slab::insert`] to [`Slab::remove`]. Neither moves an entry: a
-/// secret that moves leaves a copy behind that nobody wipes.
+/// Entries that keep their place, and their address, from [`Slab::insert`] to [`Slab::remove`]. Neither moves
+/// an entry: a secret that moves leaves a copy behind that nobody wipes.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     chunks: Vec<Box<[Option<T>]>>,

@@ -146,8 +146,9 @@ impl Table {
         self.entries.get(at).is_none_or(|entry| entry.record.is_expired(now))
     }
 
-    /// The oldest are nearly always the first to expire, so a look or two at that end keeps the table free of the dead. Where
-    /// lifetimes differ, the others are looked for once for every 16th part of the capacity that has been put in.
+    /// The oldest are nearly always the first to expire, so a look or two at that end keeps the table free of
+    /// the dead. Where lifetimes differ, the others are looked for once for every 16th part of the capacity
+    /// that has been put in.
     fn make_room(&mut self, now: SystemTime) {
         for _ in 0..2 {
             match self.by_age.first {
@@ -176,7 +177,8 @@ impl Table {
         }
     }
 
-    /// Gives an entry its name. No two tickets have the same, but that is for the caller to see to; the other goes.
+    /// Gives an entry its name. No two tickets have the same, but that is for the caller to see to; the other
+    /// goes.
     fn name(&mut self, ticket: TicketId, at: u32) {
         if let Some(other) = self.by_ticket.insert(ticket, at) {
             self.drop_unnamed(other);
