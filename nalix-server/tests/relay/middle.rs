@@ -1,17 +1,12 @@
 //! The one in the middle.
 
-use std::time::Duration;
-
 use nalix_core::{
     handshake,
     link::StreamLink,
     record::{self, RecordKind},
 };
 use nalix_server::ServerHandle;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split},
-    time::timeout,
-};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split};
 
 use crate::support::within;
 
@@ -35,39 +30,43 @@ impl Party {
 
 /// Passes on nothing by itself.
 pub(crate) struct Middle {
-    client: Side,
-    server: Side,
+    client: End,
+    server: End,
 }
 
-struct Side {
+/// One end of a link, which says and hears records by hand.
+pub(crate) struct End {
     read: ReadHalf<DuplexStream>,
     write: WriteHalf<DuplexStream>,
     /// What has been read and not been taken.
     rest: Vec<u8>,
 }
 
-impl Middle {
-    /// Between a server and a client who is to connect over the link.
-    pub(crate) fn new(server: &ServerHandle) -> (Self, StreamLink<DuplexStream>) {
-        let (client, theirs) = duplex(CAPACITY);
-        let (middle, link) = duplex(CAPACITY);
-        server.serve_link(StreamLink::new(link));
-        (Self { client: Side::new(client), server: Side::new(middle) }, StreamLink::new(theirs))
+impl End {
+    /// Opposite the server, as somebody it does not know.
+    pub(crate) fn of(server: &ServerHandle) -> Self {
+        let (ours, theirs) = duplex(CAPACITY);
+        server.serve_link(StreamLink::new(theirs));
+        Self::new(ours)
     }
 
-    /// Takes the next whole record, with its header. `None` at the end of what this party says.
-    pub(crate) async fn take(&mut self, from: Party) -> Option<Vec<u8>> {
-        let side = self.side(from);
+    fn new(stream: DuplexStream) -> Self {
+        let (read, write) = split(stream);
+        Self { read, write, rest: Vec::new() }
+    }
+
+    /// Takes the next whole record, with its header. `None` at the end.
+    pub(crate) async fn take(&mut self) -> Option<Vec<u8>> {
         within("a record", async {
             loop {
-                if let Some(header) = side.rest.first_chunk::<{ record::HEADER }>() {
+                if let Some(header) = self.rest.first_chunk::<{ record::HEADER }>() {
                     let (_, len) = record::parse(*header).expect("honest records only");
-                    if side.rest.len() >= record::HEADER + len {
-                        return Some(side.rest.drain(..record::HEADER + len).collect());
+                    if self.rest.len() >= record::HEADER + len {
+                        return Some(self.rest.drain(..record::HEADER + len).collect());
                     }
                 }
-                if side.read.read_buf(&mut side.rest).await.unwrap_or(0) == 0 {
-                    assert!(side.rest.is_empty(), "{from:?} has ended inside a record");
+                if self.read.read_buf(&mut self.rest).await.unwrap_or(0) == 0 {
+                    assert!(self.rest.is_empty(), "the end inside a record");
                     return None;
                 }
             }
@@ -76,10 +75,39 @@ impl Middle {
     }
 
     /// Takes the next record, which must be there and of this kind.
-    pub(crate) async fn take_kind(&mut self, from: Party, kind: RecordKind) -> Vec<u8> {
-        let record = self.take(from).await.unwrap_or_else(|| panic!("{from:?} has ended without a {kind:?}"));
-        assert_eq!(kind_of(&record), kind, "from {from:?}");
+    pub(crate) async fn take_kind(&mut self, kind: RecordKind) -> Vec<u8> {
+        let record = self.take().await.unwrap_or_else(|| panic!("the end instead of a {kind:?}"));
+        let found = record::parse(*record.first_chunk().unwrap()).unwrap().0;
+        assert_eq!(found, kind);
         record
+    }
+
+    /// Says something. The other end may have closed already.
+    pub(crate) async fn give(&mut self, bytes: &[u8]) {
+        drop(within("taken", self.write.write_all(bytes)).await);
+    }
+
+    /// Says that nothing more comes.
+    pub(crate) async fn end(&mut self) {
+        drop(self.write.shutdown().await);
+    }
+}
+
+impl Middle {
+    /// Between a server and a client who is to connect over the link.
+    pub(crate) fn new(server: &ServerHandle) -> (Self, StreamLink<DuplexStream>) {
+        let (client, theirs) = duplex(CAPACITY);
+        (Self { client: End::new(client), server: End::of(server) }, StreamLink::new(theirs))
+    }
+
+    /// Takes the next whole record that this party says, with its header. `None` at the end.
+    pub(crate) async fn take(&mut self, from: Party) -> Option<Vec<u8>> {
+        self.end_of(from).take().await
+    }
+
+    /// Takes the next record, which must be there and of this kind.
+    pub(crate) async fn take_kind(&mut self, from: Party, kind: RecordKind) -> Vec<u8> {
+        self.end_of(from).take_kind(kind).await
     }
 
     /// Gives the server a record, and takes what it says to that.
@@ -88,9 +116,9 @@ impl Middle {
         self.take_kind(Party::Server, RecordKind::Sealed).await
     }
 
-    /// Gives a party what it takes for the other's words. It may have closed already.
+    /// Gives a party what it takes for the other's words.
     pub(crate) async fn give(&mut self, to: Party, bytes: &[u8]) {
-        drop(within("taken", self.side(to).write.write_all(bytes)).await);
+        self.end_of(to).give(bytes).await;
     }
 
     /// Passes on the next record, and returns it.
@@ -102,14 +130,7 @@ impl Middle {
 
     /// Makes a party believe that the other has ended.
     pub(crate) async fn end(&mut self, to: Party) {
-        drop(self.side(to).write.shutdown().await);
-    }
-
-    /// Whether this party is silent for as long as it takes for everything else to happen.
-    pub(crate) async fn is_silent(&mut self, from: Party) -> bool {
-        let side = self.side(from);
-        side.rest.is_empty()
-            && timeout(Duration::from_millis(100), side.read.read_buf(&mut side.rest)).await.is_err()
+        self.end_of(to).end().await;
     }
 
     /// From here on passes everything on as it is, until both have ended.
@@ -124,18 +145,11 @@ impl Middle {
         .await;
     }
 
-    fn side(&mut self, party: Party) -> &mut Side {
+    fn end_of(&mut self, party: Party) -> &mut End {
         match party {
             Party::Client => &mut self.client,
             Party::Server => &mut self.server,
         }
-    }
-}
-
-impl Side {
-    fn new(stream: DuplexStream) -> Self {
-        let (read, write) = split(stream);
-        Self { read, write, rest: Vec::new() }
     }
 }
 
@@ -149,10 +163,6 @@ async fn copy(mut bytes: Vec<u8>, mut from: ReadHalf<DuplexStream>, mut to: Writ
             return;
         }
     }
-}
-
-pub(crate) fn kind_of(record: &[u8]) -> RecordKind {
-    record::parse(*record.first_chunk().unwrap()).unwrap().0
 }
 
 const CAPACITY: usize = 4 * handshake::MAX_HELLO;

@@ -178,7 +178,8 @@ async fn a_record_that_is_cut_off_is_never_taken_for_whole() {
         let mut attacks = Vec::new();
         for len in 0..a.len() {
             let cut = &a[..len];
-            attacks.push(Attack::new(format!("{len} bytes and the end"), &[cut]).ended().code(CloseCode::Lost));
+            attacks
+                .push(Attack::new(format!("{len} bytes and the end"), &[cut]).ended().code(CloseCode::Lost));
             if len >= record::HEADER {
                 attacks.push(Attack::new(format!("{len} bytes and the next"), &[cut, b]));
             }
@@ -227,15 +228,8 @@ async fn scene(world: &World, open: &mut Open, how: How, victim: Party) -> (Scen
     (Scene { next: [a, b], past, own, other: others }, [first, second])
 }
 
-async fn strike(
-    world: &World,
-    open: Open,
-    victim: Party,
-    attack: &Attack,
-    calls: [Calling; 2],
-    name: &str,
-) {
-    let Open { mut middle, session, theirs } = open;
+async fn strike(world: &World, open: Open, victim: Party, attack: &Attack, calls: [Calling; 2], name: &str) {
+    let Open { mut middle, session, theirs, .. } = open;
     let before = world.game.runs.entered();
     middle.give(victim, &attack.bytes).await;
     if attack.end {

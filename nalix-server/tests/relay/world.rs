@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use nalix_client::{Client, ClientBuilder, ConnectError, Session};
 use nalix_core::{
-    Identity, PublicKey, RequestError, Sealing,
-    link::memory, packet::NoError, record::RecordKind,
+    Identity, PublicKey, RequestError, Sealing, link::memory, packet::NoError, record::RecordKind,
 };
 use nalix_server::{
     CloseReason, Context, Server, ServerBuilder, ServerHandle, packet, packet_controller, store::MemoryStore,
@@ -139,16 +138,17 @@ impl World {
         let before = self.server.connection_count();
         let client = self.client(how).await.controller(theirs.clone());
         let (mut middle, connecting) = self.begin(client);
-        middle.pass(Party::Client).await;
+        let mut flight = middle.pass(Party::Client).await;
         middle.pass(Party::Server).await;
         let session = connecting.await.unwrap().expect("the handshake succeeds");
         if how != How::Resumed {
             let ready = middle.take_kind(Party::Client, RecordKind::Sealed).await;
             assert_eq!(self.server.connection_count(), before, "the client may be a recording");
             middle.give(Party::Server, &ready).await;
+            flight.extend(ready);
         }
         until("open at the server", || self.server.connection_count() == before + 1).await;
-        Open { middle, session, theirs }
+        Open { middle, session, theirs, flight }
     }
 
     /// Waits until the server has no connection.
@@ -173,6 +173,8 @@ pub(crate) struct Open {
     pub(crate) session: Session,
     /// What the client serves.
     pub(crate) theirs: Game,
+    /// All that the client has sent so far.
+    pub(crate) flight: Vec<u8>,
 }
 
 pub(crate) type Calling = JoinHandle<Result<u32, RequestError<NoError>>>;
