@@ -188,9 +188,7 @@ async fn early_frames_without_a_ticket_are_refused() {
 #[tokio::test(start_paused = true)]
 async fn early_frames_that_are_none_close_the_connection() {
     let world = World::new().await;
-    for (bytes, reply) in
-        [(vec![0], 0), (vec![2, 0, 1], 0), (vec![0xff; 8_000], 0), (b"GET / HTTP/1.1".to_vec(), 0)]
-    {
+    for bytes in [&[0][..], &[2, 0, 1], &[0xff; 8_000], b"GET / HTTP/1.1"] {
         let first = world.directly(world.client(How::Mutual).await).await.unwrap();
         let mut pinned = Pinned::new(world.key);
         pinned.ticket = first.ticket().cloned();
