@@ -1,5 +1,7 @@
 //! The accepting side of the handshake.
 
+use std::fmt;
+
 use bytes::Bytes;
 
 use super::{
@@ -24,7 +26,6 @@ pub struct Responder {
 }
 
 /// What the accepting side has when the handshake is done.
-#[derive(Debug)]
 #[non_exhaustive]
 pub struct Accepted {
     /// What both sides keep to.
@@ -35,6 +36,17 @@ pub struct Accepted {
     pub early: Bytes,
     /// The HelloReply record to send.
     pub reply: Vec<u8>,
+}
+
+/// Without what the early frames say, which may be secret.
+impl fmt::Debug for Accepted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Accepted")
+            .field("terms", &self.terms)
+            .field("secured", &self.secrets.is_some())
+            .field("early", &format_args!("{} bytes", self.early.len()))
+            .finish_non_exhaustive()
+    }
 }
 
 impl Responder {
