@@ -172,3 +172,45 @@ fn key_refused(has_key: bool) -> CloseReason {
 fn internal(_: NoiseError) -> CloseReason {
     CloseReason::new(CloseCode::Internal, "the handshake could not be answered")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::handshake::{Contracts, Identity};
+
+    /// Whoever has recorded the hello could have them run again.
+    #[test]
+    fn early_frames_are_refused_where_the_hello_may_be_a_recording() {
+        let (server, client) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+        let params = || Params::new(1_000, 10, Contracts::default());
+        let security = ServerSecurity::Secured(Arc::new(Secured::new(server.clone())));
+        let key = server.public_key();
+        for way in [Way::Pinned, Way::Mutual] {
+            for (sealing, early, good) in [
+                (Sealing::All, &b""[..], true),
+                (Sealing::Marked, b"", true),
+                (Sealing::All, b"x", false),
+                (Sealing::None, b"", false),
+            ] {
+                let mut hello = Hello::new(way);
+                let mut noise = match way {
+                    Way::Pinned => Noise::initiator_nk(&hello.prologue(), key.as_bytes()),
+                    _ => Noise::initiator_ik(&hello.prologue(), client.own(), key.as_bytes()),
+                }
+                .unwrap();
+                let mut offer = Offer::new(&params(), sealing);
+                offer.early = Bytes::from_static(early);
+                hello.content = noise.write(&offer.to_bytes()).unwrap().into();
+                let read = Responder::read(&hello, params(), &security, None);
+                match read {
+                    Ok(responder) => {
+                        assert!(good && responder.client_key().is_some() == (way == Way::Mutual))
+                    }
+                    Err(reason) => assert!(!good && reason.code == CloseCode::ProtocolError, "{reason}"),
+                }
+            }
+        }
+    }
+}
