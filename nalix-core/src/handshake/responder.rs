@@ -206,7 +206,7 @@ mod tests {
                 let read = Responder::read(&hello, params(), &security, None);
                 match read {
                     Ok(responder) => {
-                        assert!(good && responder.client_key().is_some() == (way == Way::Mutual))
+                        assert!(good && responder.client_key().is_some() == (way == Way::Mutual));
                     }
                     Err(reason) => assert!(!good && reason.code == CloseCode::ProtocolError, "{reason}"),
                 }
