@@ -174,7 +174,7 @@ impl Noise {
     }
 }
 
-/// The library's state machine, in one place from the start, so that moving it leaves no copies.
+/// The library's state machine, on the heap, so that moving it about leaves no copies.
 struct Machine(Box<HandshakeState>);
 
 impl Drop for Machine {

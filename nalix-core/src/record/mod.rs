@@ -1,6 +1,6 @@
 //! Records: what a link carries. A kind, a length, a body; the body of a Plain record is one or more frames.
 //!
-//! Everything that will touch keys and counters belongs here. See `docs/protocol.md`, "Records".
+//! Everything that touches the keys and counters of sealed records is here. See `docs/protocol.md`, "Records".
 
 #[cfg(all(
     feature = "accelerated",
