@@ -96,7 +96,8 @@ async fn serve(link: memory::MemoryLink) {
         builder.build().unwrap()
     });
     let options = options();
-    if let Ok(established) = connection::accept(link, contracts(), &ServerSecurity::Plaintext, &options).await {
+    if let Ok(established) = connection::accept(link, contracts(), &ServerSecurity::Plaintext, &options).await
+    {
         let (_connection, driver) = Driver::new(established, Serving::from(ROUTER.clone()), &options);
         driver.await;
     }
