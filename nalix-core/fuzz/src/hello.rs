@@ -154,12 +154,15 @@ fn changed_reply(input: &[u8]) {
     }
 }
 
-/// What is kept of a session between connections, on either side.
+
+/// What is kept of a session between connections, on either side. Moments before 1970 are kept as past.
 fn kept(input: &[u8]) {
-    if let Ok(ticket) = SessionTicket::from_bytes(input) {
-        assert_eq!(ticket.to_bytes()[..], *input);
+    if let Ok(mut ticket) = SessionTicket::from_bytes(input) {
+        ticket.expires = ticket.expires.max(UNIX_EPOCH);
+        assert_eq!(SessionTicket::from_bytes(&ticket.to_bytes()), Ok(ticket));
     }
-    if let Ok(record) = SessionRecord::from_bytes(input) {
+    if let Ok(mut record) = SessionRecord::from_bytes(input) {
+        record.expires = record.expires.max(UNIX_EPOCH);
         assert_eq!(SessionRecord::from_bytes(&record.to_bytes()), Ok(record));
     }
 }
