@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, LazyLock},
-    time::UNIX_EPOCH,
+    time::{Duration, UNIX_EPOCH},
 };
 
 use nalix_core::{
@@ -62,7 +62,8 @@ pub(crate) fn server(script: &mut Script<'_>) -> ServerSecurity {
 
 /// What every ticket stands for.
 pub(crate) fn session() -> SessionRecord {
-    SessionRecord::new(SessionId::from_bytes([5; SessionId::LEN]), secret(), UNIX_EPOCH)
+    let expires = UNIX_EPOCH + Duration::from_secs(1 << 36);
+    SessionRecord::new(SessionId::from_bytes([5; SessionId::LEN]), secret(), expires)
 }
 
 /// What both sides know when a session is resumed.

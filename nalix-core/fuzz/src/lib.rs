@@ -10,6 +10,7 @@ mod keys;
 mod offer;
 mod script;
 mod sealed;
+mod secured;
 mod types;
 mod values;
 

@@ -1,6 +1,7 @@
 //! Inputs that are instructions: what to do, and how to change what has come of it.
 
 /// Instructions to be read one after the other. Behind their end come zeros.
+#[derive(Clone)]
 pub(crate) struct Script<'a>(&'a [u8]);
 
 impl<'a> Script<'a> {
