@@ -143,9 +143,14 @@ fn sealed() {
     }
 }
 
-/// Seeds of plain connections, sealed and not, with and without what an honest client says first.
+/// Seeds of packets that must be sealed, and of plain connections, sealed and not, with and without what an honest client says first.
 fn connection() {
     let part = |what: u8, bytes: &[u8]| [&[what], &(bytes.len() as u16).to_le_bytes()[..], bytes].concat();
+    // Requests of the packet that must be sealed, under two ids, and a ping.
+    let (one, two, ping) = ([2, 1, 4, 0x10, 0], [2, 2, 4, 0x10, 0], [9, 0]);
+    let parts = [part(1, &one), part(0, &two)].concat();
+    write("connection", "secured-secret", &[&[3 | (2 | 4) << 2, 0xff], &parts]);
+    write("connection", "secured-ping-in-the-clear", &[&[3 | (1 | 4) << 2, 0xff], &part(1, &ping)]);
     for (name, bytes) in read("connection") {
         if bytes[0] & 0x3c != 0 {
             continue;
