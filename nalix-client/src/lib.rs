@@ -30,7 +30,9 @@ pub use nalix_core::{
     connection::{ConnectError, Options},
     controller::{Extract, RouterError},
     error::{DecodeError, EncodeError, ProtocolError},
-    handshake::{Identity, IdentityError, Mismatch, PublicKey, Sealing, SessionTicket},
+    handshake::{
+        Identity, IdentityError, IdentityFault, Mismatch, ParseKeyError, PublicKey, Sealing, SessionTicket,
+    },
     link, packet, packet_controller, wire,
 };
 

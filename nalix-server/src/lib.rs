@@ -54,7 +54,9 @@ pub use nalix_core::{
     connection::Options,
     controller::{Call, CallKind, Extract, Reply, ReplyKind, Require, Router, RouterError},
     error::{DecodeError, DuplicateError, EncodeError},
-    handshake::{ClientKeys, Identity, IdentityError, PublicKey, Sealing, SessionId},
+    handshake::{
+        ClientKeys, Identity, IdentityError, IdentityFault, ParseKeyError, PublicKey, Sealing, SessionId,
+    },
     link,
     link::tcp::ListenOptions,
     packet, packet_controller, wire,

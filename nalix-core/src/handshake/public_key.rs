@@ -4,10 +4,12 @@ use std::{fmt, str::FromStr};
 
 use super::text::{self, Kind, ParseKeyError, UnusableKey};
 
-/// The public half of an [`Identity`](super::Identity): an X25519 public key (RFC 7748), by which a peer is known.
+/// The public half of an [`Identity`](super::Identity): an X25519 public key (RFC 7748), by which a peer is
+/// known.
 ///
-/// Its text is in Bech32m (BIP 350): `nalix1`, then 58 letters and digits, the last six of which are a checksum. It
-/// can be copied into a configuration file, read out or put into a QR code; mistakes are found when it is parsed.
+/// Its text is in Bech32m (BIP 350): `nalix1`, then 58 letters and digits, the last six of which are a
+/// checksum. It can be copied into a configuration file, read out or put into a QR code; mistakes are found
+/// when it is parsed.
 ///
 /// ```
 /// use nalix_core::handshake::PublicKey;
@@ -27,8 +29,8 @@ impl PublicKey {
     /// The key of these bytes, which are little-endian as in RFC 7748 section 5.
     ///
     /// # Errors
-    /// [`UnusableKey`] for points of low order, and for numbers that are not below 2^255 - 19: the computation would take
-    /// them for another key, and one key must not go by two names.
+    /// [`UnusableKey`] for points of low order, and for numbers that are not below 2^255 - 19: the
+    /// computation would take them for another key, and one key must not go by two names.
     pub fn from_bytes(bytes: [u8; PublicKey::LEN]) -> Result<Self, UnusableKey> {
         if is_canonical(&bytes) && !LOW_ORDER.contains(&bytes) { Ok(Self(bytes)) } else { Err(UnusableKey) }
     }
@@ -38,7 +40,8 @@ impl PublicKey {
         &self.0
     }
 
-    /// The key that belongs to a private key. It is always usable: its order is large, and it is written reduced.
+    /// The key that belongs to a private key. It is always usable: its order is large, and it is written
+    /// reduced.
     pub(super) fn of(secret: &x25519_dalek::StaticSecret) -> Self {
         Self(x25519_dalek::PublicKey::from(secret).to_bytes())
     }
@@ -105,8 +108,8 @@ fn is_canonical(bytes: &[u8; 32]) -> bool {
     }
 }
 
-/// The points whose order divides 8, as canonical u-coordinates: 0, 1, two of order 8, and 2^255 - 20. RFC 7748 section
-/// 6.1 says what they do; a test finds every one of them by that.
+/// The points whose order divides 8, as canonical u-coordinates: 0, 1, two of order 8, and 2^255 - 20. RFC
+/// 7748 section 6.1 says what they do; a test finds every one of them by that.
 const LOW_ORDER: [[u8; 32]; 5] = [
     [0; 32],
     {

@@ -47,8 +47,8 @@ pub(super) fn from_bytes<T: Saved>(bytes: &[u8]) -> Result<T, DecodeError> {
     Ok(value)
 }
 
-/// A moment in [`TIME_LEN`] bytes. What ended before 1970 has ended in 1970 as well; clamping it makes every moment one
-/// that can be written.
+/// A moment in [`TIME_LEN`] bytes. What ended before 1970 has ended in 1970 as well; clamping it makes every
+/// moment one that can be written.
 pub(super) fn put_time(w: &mut Writer<'_>, time: SystemTime) {
     time.max(UNIX_EPOCH).encode(w);
 }

@@ -10,8 +10,8 @@ use crate::{
     wire::{Limits, Reader, Writer, to_vec, varint},
 };
 
-/// Named values that a server keeps with a session, as web sessions have them: who has logged in, in which room a player
-/// is. They outlive the connection, and with a store outside the process the server too.
+/// Named values that a server keeps with a session, as web sessions have them: who has logged in, in which
+/// room a player is. They outlive the connection, and with a store outside the process the server too.
 ///
 /// Values are kept encoded, and read by the rules for top-level values: a type may get more fields at its end
 /// (`#[wire(since = ...)]`) while sessions that hold the older form are about.
@@ -34,8 +34,8 @@ pub struct SessionData {
 }
 
 impl SessionData {
-    /// The most bytes that all names and encoded values, with their lengths, may take together: 64 KiB. A store holds
-    /// this once for every session.
+    /// The most bytes that all names and encoded values, with their lengths, may take together: 64 KiB. A
+    /// store holds this once for every session.
     pub const MAX_SIZE: usize = 64 * 1024;
 
     /// Nothing yet.
@@ -46,8 +46,8 @@ impl SessionData {
     /// Sets a value, in place of one of the same name.
     ///
     /// # Errors
-    /// [`EncodeError`] if the value breaks a rule of its type; [`EncodeError::TooLong`] if all together would take more than
-    /// [`SessionData::MAX_SIZE`]. Nothing has changed then.
+    /// [`EncodeError`] if the value breaks a rule of its type; [`EncodeError::TooLong`] if all together would
+    /// take more than [`SessionData::MAX_SIZE`]. Nothing has changed then.
     pub fn insert<T: Wire>(&mut self, name: &str, value: &T) -> Result<(), EncodeError> {
         let bytes = Zeroizing::new(to_vec(value)?);
         let before = self.values.get(name).map_or(0, |old| cost(name, old.len()));

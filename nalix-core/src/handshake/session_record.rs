@@ -41,8 +41,8 @@ impl SessionRecord {
         now >= self.expires
     }
 
-    /// The record as bytes, **with its secret**, for stores outside the process, in a format that later versions will read.
-    /// Wiped when they are dropped.
+    /// The record as bytes, **with its secret**, for stores outside the process, in a format that later
+    /// versions will read. Wiped when they are dropped.
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         saved::to_bytes(self)
     }

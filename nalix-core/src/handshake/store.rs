@@ -12,28 +12,31 @@ use thiserror::Error;
 
 use super::{SessionId, SessionRecord, TicketId};
 
-/// Where a server keeps the sessions that its clients may resume: in its own memory, or outside where several servers
-/// share them.
+/// Where a server keeps the sessions that its clients may resume: in its own memory, or outside where several
+/// servers share them.
 ///
 /// What makes tickets good for one use is [`take`](SessionStore::take), and what makes revoking final is
-/// [`revoke`](SessionStore::revoke), so an implementation keeps these promises or the security of resumption is gone:
+/// [`revoke`](SessionStore::revoke), so an implementation keeps these promises or the security of resumption
+/// is gone:
 ///
-/// * **Each method is one atomic step**, seen from every task, thread and server that shares the store. In a store outside
-///   the process this takes a transaction or a script on its side (`EVAL` in Redis, a single statement or a transaction
-///   that locks the row in SQL). Looking first and then writing in a second round trip is wrong, however short the gap.
-///   Replicas that lag behind must not be asked.
+/// * **Each method is one atomic step**, seen from every task, thread and server that shares the store. In a
+///   store outside the process this takes a transaction or a script on its side (`EVAL` in Redis, a single
+///   statement or a transaction that locks the row in SQL). Looking first and then writing in a second round
+///   trip is wrong, however short the gap. Replicas that lag behind must not be asked.
 /// * **A record that has expired is as good as absent**, whether it has been removed or not.
-/// * **A ticket that has been taken or revoked never comes back**, neither by an `update` that was under way nor by a `take`.
+/// * **A ticket that has been taken or revoked never comes back**, neither by an `update` that was under way
+///   nor by a `take`.
 /// * Tickets are found again by session, for `revoke`; the index changes in the same step as the tickets.
-/// * Losing sessions is allowed (when space is short, or after a restart): a client then makes a whole handshake. Keeping
-///   one for longer than promised is not.
-/// * An error means that the step may or may not have been taken, but not half of it. The caller goes on as if there were no
-///   such session.
+/// * Losing sessions is allowed (when space is short, or after a restart): a client then makes a whole
+///   handshake. Keeping one for longer than promised is not.
+/// * An error means that the step may or may not have been taken, but not half of it. The caller goes on as
+///   if there were no such session.
 ///
-/// The step may be taken when the method is called or while its future is polled. A future that is dropped early leaves it
-/// done or not done.
+/// The step may be taken when the method is called or while its future is polled. A future that is dropped
+/// early leaves it done or not done.
 ///
-/// Records hold secrets ([`SessionRecord::to_bytes`] does as well): whoever can read the store can take its sessions over.
+/// Records hold secrets ([`SessionRecord::to_bytes`] does as well): whoever can read the store can take its
+/// sessions over.
 pub trait SessionStore: Send + Sync + 'static {
     /// Puts in the first ticket of a session, in place of what is under this name.
     ///
@@ -42,24 +45,25 @@ pub trait SessionStore: Send + Sync + 'static {
 
     /// Looks a ticket up, and changes nothing.
     ///
-    /// The ticket comes from a client that has proved nothing yet, so this should be cheap for tickets that are not there.
+    /// The ticket comes from a client that has proved nothing yet, so this should be cheap for tickets that
+    /// are not there.
     fn get(&self, ticket: TicketId) -> StoreFuture<'_, Option<SessionRecord>>;
 
-    /// Consumes a ticket and puts its successor, of the same session, in its place. Of all who try with one ticket, on
-    /// whatever server, exactly one is told `true`. `false` says that the ticket is not there, and nothing has changed: the
-    /// successor has not been put in.
+    /// Consumes a ticket and puts its successor, of the same session, in its place. Of all who try with one
+    /// ticket, on whatever server, exactly one is told `true`. `false` says that the ticket is not there, and
+    /// nothing has changed: the successor has not been put in.
     ///
     /// It is called once the client has proved that it knows the record's secret.
     fn take(&self, ticket: TicketId, next: (TicketId, SessionRecord)) -> StoreFuture<'_, bool>;
 
-    /// Replaces the record of a ticket that is there, and says whether it was: when a session's data changes while the
-    /// client holds the ticket. It never brings one back that has been taken or revoked.
+    /// Replaces the record of a ticket that is there, and says whether it was: when a session's data changes
+    /// while the client holds the ticket. It never brings one back that has been taken or revoked.
     fn update(&self, ticket: TicketId, record: SessionRecord) -> StoreFuture<'_, bool>;
 
     /// Removes all tickets of a session, and says how many there were.
     ///
-    /// A `take` that runs at the same time comes either before, and its successor is removed with the others, or after, and
-    /// finds nothing. Either way none is left when this is done.
+    /// A `take` that runs at the same time comes either before, and its successor is removed with the others,
+    /// or after, and finds nothing. Either way none is left when this is done.
     fn revoke(&self, session: SessionId) -> StoreFuture<'_, usize>;
 }
 

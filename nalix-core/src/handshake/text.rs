@@ -1,8 +1,8 @@
-//! Keys as text, in Bech32m (BIP 350): a prefix that says what the key is for, its bytes at five bits to a character, and
-//! six characters of checksum over both.
+//! Keys as text, in Bech32m (BIP 350): a prefix that says what the key is for, its bytes at five bits to a
+//! character, and six characters of checksum over both.
 //!
-//! The characters leave out those that look like others. Up to four wrong ones are always found, more but for one time
-//! in a thousand million.
+//! The characters leave out those that look like others. Up to four wrong ones are always found, more but for
+//! one time in a thousand million.
 
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -74,8 +74,9 @@ pub enum ParseKeyError {
     Unusable(#[from] UnusableKey),
 }
 
-/// Bytes that cannot be a public key: X25519 gives the same result with them for every private key (points of low order,
-/// RFC 7748 section 6.1), or they are another spelling of a key (RFC 7748 section 5 says which one is written).
+/// Bytes that cannot be a public key: X25519 gives the same result with them for every private key (points of
+/// low order, RFC 7748 section 6.1), or they are another spelling of a key (RFC 7748 section 5 says which one
+/// is written).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("these bytes are not a usable X25519 public key")]
 #[non_exhaustive]
@@ -213,7 +214,8 @@ mod tests {
         sum.is_right()
     }
 
-    /// From BIP 350, "Test vectors for Bech32m", and two of BIP 173's that are right for the older constant only.
+    /// From BIP 350, "Test vectors for Bech32m". The wrong ones: two that BIP 173 gives as right for the older
+    /// constant, and one whose checksum was made over an upper-case prefix.
     #[test]
     fn published_checksums_are_right() {
         for text in [

@@ -22,8 +22,8 @@ use crate::{
     wire::{Decode, Encode, Reader, Writer},
 };
 
-/// Names a session over all its connections and tickets: what it is revoked by. 128 random bits, and no secret: whoever
-/// knows it can do nothing with it.
+/// Names a session over all its connections and tickets: what it is revoked by. 128 random bits, and no
+/// secret: whoever knows it can do nothing with it.
 ///
 /// Its text is 32 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,8 +93,8 @@ impl FromStr for SessionId {
 #[non_exhaustive]
 pub struct ParseSessionIdError;
 
-/// Names a ticket. 128 random bits, with no order and nothing in common between one and the next, so that nobody who sees
-/// tickets can tell whose they are.
+/// Names a ticket. 128 random bits, with no order and nothing in common between one and the next, so that
+/// nobody who sees tickets can tell whose they are.
 ///
 /// It is compared in constant time and not printed. It resumes nothing without the secret that belongs to it.
 #[derive(Clone, Copy)]
@@ -127,7 +127,12 @@ impl TicketId {
 
 impl PartialEq for TicketId {
     fn eq(&self, other: &Self) -> bool {
-        self.0.ct_eq(&other.0).into()
+        // Not byte by byte, which takes several times as long: tables compare at every look-up.
+        let halves = |id: &Self| {
+            let whole = u128::from_ne_bytes(id.0);
+            [whole as u64, (whole >> 64) as u64]
+        };
+        halves(self).ct_eq(&halves(other)).into()
     }
 }
 
@@ -149,7 +154,8 @@ impl fmt::Debug for TicketId {
 /// What a client keeps to take up its session again, in place of a whole handshake.
 ///
 /// Good for one use: what the server answers with holds the next one. A game may keep it over a restart as
-/// [`SessionTicket::to_bytes`], in a place where it would keep a password: whoever has it is the session's client.
+/// [`SessionTicket::to_bytes`], in a place where it would keep a password: whoever has it is the session's
+/// client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionTicket {
@@ -157,7 +163,8 @@ pub struct SessionTicket {
     pub id: TicketId,
     /// What both sides have derived from the handshake before.
     pub secret: Key,
-    /// The server that it is for, and that has proved to be it. To be used with a client that expects the same key only.
+    /// The server that it is for, and that has proved to be it. To be used with a client that expects the
+    /// same key only.
     pub server_key: PublicKey,
     /// When the server forgets it, by the client's clock. No promise: a server may forget earlier.
     pub expires: SystemTime,
@@ -185,7 +192,8 @@ impl SessionTicket {
         now >= self.expires
     }
 
-    /// The ticket as bytes, **with its secret**, in a format that later versions will read. Wiped when they are dropped.
+    /// The ticket as bytes, **with its secret**, in a format that later versions will read. Wiped when they
+    /// are dropped.
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         saved::to_bytes(self)
     }

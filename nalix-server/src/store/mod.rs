@@ -1,5 +1,16 @@
 //! Where sessions are kept that clients may resume.
+//!
+//! [`MemoryStore`] keeps them in the server's own memory. Servers that are to share them, or to restart
+//! without losing them, bring a [`SessionStore`] of their own.
 
-pub use nalix_core::handshake::{
-    SessionData, SessionRecord, SessionStore, StoreError, StoreFuture, TicketId,
+mod hash;
+mod memory;
+mod slab;
+mod table;
+
+pub use nalix_core::{
+    handshake::{SessionData, SessionId, SessionRecord, SessionStore, StoreError, StoreFuture, TicketId},
+    record::Key,
 };
+
+pub use self::memory::MemoryStore;

@@ -71,8 +71,8 @@ fn save_with(
     Ok(())
 }
 
-/// For file systems without hard links: whoever creates the empty file may put the real one in its place. What a crash
-/// can leave behind is the empty file.
+/// For file systems without hard links: whoever creates the empty file may put the real one in its place.
+/// What a crash can leave behind is the empty file.
 fn claim_and_rename(temp: &Path, path: &Path) -> io::Result<()> {
     drop(create(path)?);
     fs::rename(temp, path).inspect_err(|_| drop(fs::remove_file(path)))
@@ -96,7 +96,8 @@ fn identity_of(bytes: &[u8]) -> Result<Identity, IdentityFault> {
     Identity::from_text(std::str::from_utf8(bytes).map_err(|_| IdentityFault::NotUtf8)?)
 }
 
-/// All of a file, or one byte more than [`MAX_FILE`]. Into one buffer, since a growing one leaves copies behind.
+/// All of a file, or one byte more than [`MAX_FILE`]. Into one buffer, since a growing one leaves copies
+/// behind.
 fn read_all(file: &mut File) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut bytes = Zeroizing::new(vec![0; MAX_FILE + 1]);
     let mut len = 0;

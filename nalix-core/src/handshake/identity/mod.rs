@@ -17,13 +17,13 @@ use super::{
     text::{self, Kind},
 };
 
-/// An X25519 key pair (RFC 7748). A server proves with it that it is the one whose [`PublicKey`] its clients know; a
-/// client may prove who it is in the same way.
+/// An X25519 key pair (RFC 7748). A server proves with it that it is the one whose [`PublicKey`] its clients
+/// know; a client may prove who it is in the same way.
 ///
 /// Clones share one private key, which is wiped when the last is dropped. It is never printed.
 ///
-/// The functions that touch files block for as long as the file system takes; call them before the server or client
-/// is up, or on a thread for blocking work.
+/// The functions that touch files block for as long as the file system takes; call them before the server or
+/// client is up, or on a thread for blocking work.
 #[derive(Clone)]
 pub struct Identity {
     secret: Arc<StaticSecret>,
@@ -44,13 +44,14 @@ impl Identity {
     /// Reads a file that [`Identity::save`] has written.
     ///
     /// # Errors
-    /// [`IdentityError`], which names the file and what is wrong with it. On Unix, files that the group or others have any
-    /// access to are refused.
+    /// [`IdentityError`], which names the file and what is wrong with it. On Unix, files that the group or
+    /// others have any access to are refused.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, IdentityError> {
         file::load(path.as_ref())
     }
 
-    /// Reads a file that [`Identity::save`] has written; if there is none, makes a fresh identity and saves it there.
+    /// Reads a file that [`Identity::save`] has written; if there is none, makes a fresh identity and saves
+    /// it there.
     ///
     /// Processes that do this at the same time all get the same identity.
     ///
@@ -62,9 +63,9 @@ impl Identity {
 
     /// Writes the key pair to a new file, which on Unix only its owner can read and write.
     ///
-    /// The file is there as a whole or not at all, also if the machine fails meanwhile. An existing file is never
-    /// replaced. A process that is killed may leave a file behind whose name ends in `.tmp`, as secret as the one
-    /// wanted.
+    /// The file is there as a whole or not at all, also if the machine fails meanwhile. An existing file is
+    /// never replaced. A process that is killed may leave a file behind whose name ends in `.tmp`, as secret
+    /// as the one wanted.
     ///
     /// # Errors
     /// [`IdentityError::Exists`] if there is something under this name, and other [`IdentityError`]s.
@@ -94,8 +95,8 @@ impl Identity {
         if lines.next().is_some() { Err(IdentityFault::MoreThanOneKey) } else { Ok(identity) }
     }
 
-    /// The key pair as the text that files contain. **It holds the private key.** It is wiped when it is dropped; copies
-    /// made of it are not.
+    /// The key pair as the text that files contain. **It holds the private key.** It is wiped when it is
+    /// dropped; copies made of it are not.
     pub fn to_text(&self) -> Zeroizing<String> {
         // Room for all, so that nothing is left behind in a smaller buffer.
         let mut out = Zeroizing::new(String::with_capacity(256));
