@@ -158,12 +158,9 @@ impl Inbound {
     /// always. That it opens proves that the peer is there: what it has said before may be a recording.
     ///
     /// # Errors
-    /// [`ProtocolError`] if it does not open, or is not sealed: that would prove nothing.
+    /// [`ProtocolError`] if it does not open.
     pub fn confirm(&mut self) -> Result<bool, ProtocolError> {
         match self.open_record() {
-            Ok(Some(_)) if !self.sealed => self
-                .fail::<()>(ProtocolError::Unsealed { what: "first record of a secured connection" })
-                .map(|_| false),
             Ok(opened) => Ok(opened.is_some()),
             Err(error) => self.fail::<()>(error).map(|_| false),
         }
