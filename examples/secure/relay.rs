@@ -75,8 +75,8 @@ async fn carry(client: TcpStream, server: SocketAddr, attack: Attack, count: &At
         }
     });
     let back = pass(from_server, to_client, |i, record| match attack {
-        // Version 1, messages of 1 MiB, 1,024 calls, not sealed, nothing differs, no ticket.
-        Attack::StripReply if i == 0 => *record = vec![2, 12, 0, 0, 1, 0, 0, 16, 0, 0, 4, 0, 0, 0, 0, 0],
+        // Version 1, messages of 1 MiB, 1,024 calls, not sealed, by no cipher, nothing differs, no ticket.
+        Attack::StripReply if i == 0 => *record = vec![2, 13, 0, 0, 1, 0, 0, 16, 0, 0, 4, 0, 0, 0, 0, 0, 0],
         Attack::FlipBit if i == 1 => record[4] ^= 1,
         _ => {}
     });

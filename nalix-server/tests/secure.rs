@@ -4,16 +4,20 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use nalix_client::{Client, ClientBuilder, ConnectError, RequestError, Session};
 use nalix_core::{
     CloseCode, Code, Sealing, Side,
-    handshake::{ClientSecurity, Contracts, Initiator, Params, Pinned},
+    connection::{self, Driver, Serving},
+    controller::Router,
+    handshake::{ClientSecurity, Contracts, Initiator, Params, Pinned, Secured, ServerSecurity},
     link::memory,
-    record::RecordKind,
+    record::{RecordKind, Suites},
 };
 use nalix_server::{
-    BuildError, ClientKeys, Context, Identity, PublicKey, Server, ServerBuilder, ServerHandle, Wire, packet,
-    packet_controller,
+    BuildError, ClientKeys, Context, Identity, Options, PublicKey, Server, ServerBuilder, ServerHandle, Wire,
+    packet, packet_controller,
 };
 
 use support::{RawPeer, request};
@@ -180,6 +184,49 @@ async fn sealing_only_what_is_marked_takes_two() {
             _ => assert_eq!(unmarked.unwrap(), 3),
         }
     }
+}
+
+/// A peer without instructions for AES, or one of a build without them, is no worse off.
+#[tokio::test(start_paused = true)]
+async fn peers_with_different_ciphers_agree_on_one() {
+    for (ours, theirs) in [
+        (Suites::COMMON, Suites::COMMON),
+        (Suites::here(), Suites::COMMON),
+        (Suites::COMMON, Suites::here()),
+        (Suites::here(), Suites::here()),
+    ] {
+        assert_eq!(double_with(ours, theirs).await.unwrap(), 8);
+    }
+    let refused = double_with(Suites::NONE, Suites::here()).await.unwrap_err();
+    assert!(
+        matches!(&refused, ConnectError::Refused(reason) if reason.code == CloseCode::Incompatible),
+        "{refused:?}"
+    );
+}
+
+/// A call of a client with these ciphers to a server with those.
+async fn double_with(ours: Suites, theirs: Suites) -> Result<u32, ConnectError> {
+    let identity = Identity::generate().unwrap();
+    let mut pinned = Pinned::new(identity.public_key());
+    let mut secured = Secured::new(identity);
+    (pinned.suites, secured.suites) = (ours, theirs);
+    let (near, far) = memory::pair(1 << 16);
+    tokio::spawn(async move {
+        let options = Options::default();
+        let security = ServerSecurity::Secured(Arc::new(secured));
+        let established = connection::accept(far, Contracts::default(), &security, &options).await?;
+        let mut router = Router::builder();
+        router.add(Game);
+        let serving = Serving::from(router.build().unwrap());
+        Driver::new(established, serving, &options).1.await;
+        Ok::<_, ConnectError>(())
+    });
+    let options = Options::default();
+    let security = ClientSecurity::Secured(pinned);
+    let established = connection::connect(near, Contracts::default(), &security, &options).await?;
+    let (connection, driver) = Driver::new(established, Serving::from(Router::empty()), &options);
+    tokio::spawn(driver);
+    Ok(connection.request(Double(4)).await.unwrap())
 }
 
 #[tokio::test]

@@ -2,8 +2,9 @@
 
     python3 secured.py > secured.txt
 
-X25519 is RFC 7748, ChaCha20-Poly1305 is RFC 8439, BLAKE2s is RFC 7693 (from Python's own library), Bech32m is BIP 350, and
-Noise is the Noise Protocol Framework, revision 34. Nothing here runs in constant time: it is for test keys only.
+X25519 is RFC 7748, ChaCha20-Poly1305 is RFC 8439, AES is FIPS 197, GCM is NIST SP 800-38D, BLAKE2s is RFC 7693 (from
+Python's own library), Bech32m is BIP 350, and Noise is the Noise Protocol Framework, revision 34. Nothing here runs in
+constant time: it is for test keys only.
 """
 
 import hashlib
@@ -63,9 +64,7 @@ def poly1305(key, data):
     return (sum + int.from_bytes(key[16:], "little") & (1 << 128) - 1).to_bytes(16, "little")
 
 
-def seal(key, counter, ad, plain):
-    """ENCRYPT(k, n, ad, plaintext) of Noise, section 12.3."""
-    nonce = bytes(4) + counter.to_bytes(8, "little")
+def chacha20_poly1305(key, nonce, ad, plain):
     stream = b"".join(chacha20_block(key, 1 + i, nonce) for i in range(len(plain) // 64 + 1))
     data = bytes(a ^ b for a, b in zip(plain, stream))
 
@@ -76,9 +75,87 @@ def seal(key, counter, ad, plain):
     return data + poly1305(chacha20_block(key, 0, nonce)[:32], padded(ad) + padded(data) + lengths)
 
 
-def rekey(key):
+# --- AES-256-GCM ---
+
+
+def times_x(a):
+    return a << 1 ^ (0x11B if a & 0x80 else 0)
+
+
+def make_sbox():
+    """Inverses in GF(2^8), by powers of the generator 3, and the affine map."""
+    sbox, a, b = {0: 0x63}, 1, 1
+    for _ in range(255):
+        s = b ^ b << 1 ^ b << 2 ^ b << 3 ^ b << 4
+        sbox[a] = (s ^ s >> 8) & 0xFF ^ 0x63
+        a = a ^ times_x(a)  # times 3
+        for shift in 1, 2, 4:  # divided by 3
+            b = (b ^ b << shift) & 0xFF
+        b ^= 0x09 if b & 0x80 else 0
+    return sbox
+
+
+SBOX = make_sbox()
+
+
+def aes256_block(key, block):
+    words = [list(key[i : i + 4]) for i in range(0, 32, 4)]
+    constant = 1
+    for i in range(8, 60):
+        word = words[-1]
+        if i % 8 == 0:
+            word = [SBOX[byte] for byte in word[1:] + word[:1]]
+            word[0] ^= constant
+            constant = times_x(constant)
+        elif i % 8 == 4:
+            word = [SBOX[byte] for byte in word]
+        words.append([a ^ b for a, b in zip(words[-8], word)])
+    keys = [sum(words[i : i + 4], []) for i in range(0, 60, 4)]
+
+    state = [a ^ b for a, b in zip(block, keys[0])]
+    for round in range(1, 15):
+        state = [SBOX[state[(i + 4 * (i % 4)) % 16]] for i in range(16)]  # SubBytes, ShiftRows
+        if round < 14:  # MixColumns
+            mixed = []
+            for i in range(16):
+                a, b, c, d = (state[i // 4 * 4 + (i + j) % 4] for j in range(4))
+                mixed.append(times_x(a) ^ times_x(b) ^ b ^ c ^ d)
+            state = mixed
+        state = [a ^ b for a, b in zip(state, keys[round])]
+    return bytes(state)
+
+
+def aes_256_gcm(key, nonce, ad, plain):
+    def stream(counter):
+        return aes256_block(key, nonce + counter.to_bytes(4, "big"))
+
+    blocks = b"".join(stream(2 + i) for i in range(len(plain) // 16 + 1))
+    data = bytes(a ^ b for a, b in zip(plain, blocks))
+
+    def padded(part):
+        return part + bytes(-len(part) % 16)
+
+    lengths = (8 * len(ad)).to_bytes(8, "big") + (8 * len(data)).to_bytes(8, "big")
+    hashed, h, tag = padded(ad) + padded(data) + lengths, int.from_bytes(aes256_block(key, bytes(16)), "big"), 0
+    for i in range(0, len(hashed), 16):
+        x, v, tag = tag ^ int.from_bytes(hashed[i : i + 16], "big"), h, 0
+        for bit in reversed(range(128)):  # in GCM's order, the highest bit stands for 1
+            tag ^= v if x >> bit & 1 else 0
+            v = v >> 1 ^ (0xE1 << 120 if v & 1 else 0)
+    return data + (tag ^ int.from_bytes(stream(1), "big")).to_bytes(16, "big")
+
+
+# --- Either of them with a count ---
+
+
+def seal(key, counter, ad, plain, cipher=chacha20_poly1305):
+    """ENCRYPT(k, n, ad, plaintext) of Noise, with the nonce of section 12.3 for both."""
+    return cipher(key, bytes(4) + counter.to_bytes(8, "little"), ad, plain)
+
+
+def rekey(key, cipher=chacha20_poly1305):
     """REKEY(k) of Noise, section 4.2."""
-    return seal(key, 2**64 - 1, b"", bytes(32))[:32]
+    return seal(key, 2**64 - 1, b"", bytes(32), cipher)[:32]
 
 
 # --- Noise, section 5: one party's sight of a handshake, seen from above, with the keys of both ---
@@ -167,9 +244,9 @@ def record(kind, body):
     return bytes([kind]) + len(body).to_bytes(3, "little") + body
 
 
-def sealed(key, counter, frames):
+def sealed(key, counter, frames, cipher=chacha20_poly1305):
     head = bytes([4]) + (len(frames) + 16).to_bytes(3, "little")
-    return head + seal(key, counter, head, frames)
+    return head + seal(key, counter, head, frames, cipher)
 
 
 def key_text(prefix, key):
@@ -192,6 +269,7 @@ def key_text(prefix, key):
 
 
 ALL = 2
+CHACHA, AES = 1, 2
 LIMITS = (2**20).to_bytes(4, "little") + (1024).to_bytes(4, "little")
 # The packets of frames.txt, and Ping { message: "hi!" } answered by Pong { message: "hi!" }, as the first call.
 PACKETS = bytes.fromhex("02 0110 15141ea42ad50f1f 0130 f0ade9ed2a0daae4")
@@ -202,47 +280,49 @@ PING = bytes.fromhex("09 04 01020304")
 RECORDS_PER_KEY = 2**20
 
 
-def offer(early=b""):
-    return LIMITS + bytes([ALL]) + PACKETS + varint(len(early)) + early
+def offer(suites, early):
+    return LIMITS + bytes([ALL, suites]) + PACKETS + varint(len(early)) + early
 
 
-def answer(ticket):
+def answer(suite, ticket):
     lifetime = (3600).to_bytes(4, "little")
-    return b"\1" + LIMITS + bytes([ALL]) + b"\0" + (b"\1" + ticket + lifetime if ticket else b"\0")
+    return b"\1" + LIMITS + bytes([ALL, suite]) + b"\0" + (b"\1" + ticket + lifetime if ticket else b"\0")
 
 
 def line(name, words, value):
     print(f"{name:6} | {words:36} | {value if isinstance(value, str) else value.hex(' ')}")
 
 
-def handshake(pattern, way, early=b"", ticket=None, **keys):
+def handshake(pattern, way, name=None, suites=CHACHA, suite=CHACHA, early=b"", ticket=None, **keys):
     """Prints a handshake and returns the keys that it ends in: the client's, the server's, and the resumption secret."""
-    for name, words in {
+    name = name or pattern
+    for key, words in {
         "psk": "resumption secret of before",
         "e": "client's ephemeral private key",
         "re": "server's ephemeral private key",
     }.items():
-        if name in keys:
-            line(pattern, words, keys[name])
+        if key in keys:
+            line(name, words, keys[key])
     prologue = b"nalix\1\1" + way
     noise = Noise(pattern, prologue, **keys)
-    line(pattern, "prologue", prologue)
-    line(pattern, "offer", offer(early))
-    line(pattern, "Hello", record(1, prologue + noise.first(offer(early))))
-    line(pattern, "answer", answer(ticket))
-    line(pattern, "HelloReply", record(2, b"\1" + noise.second(answer(ticket))))
+    ours, theirs = offer(suites, early), answer(suite, ticket)
+    line(name, "prologue", prologue)
+    line(name, "offer", ours)
+    line(name, "Hello", record(1, prologue + noise.first(ours)))
+    line(name, "answer", theirs)
+    line(name, "HelloReply", record(2, b"\1" + noise.second(theirs)))
     client, server = noise.split()
     resumption = mac(client + server, b"nalix resumption v1" + noise.h)
-    line(pattern, "handshake hash", noise.h)
-    line(pattern, "client's sealing key", client)
-    line(pattern, "server's sealing key", server)
-    line(pattern, "resumption secret", resumption)
+    line(name, "handshake hash", noise.h)
+    line(name, "client's sealing key", client)
+    line(name, "server's sealing key", server)
+    line(name, "resumption secret", resumption)
     return client, server, resumption
 
 
 def main():
     print(HEAD)
-    names = "server", "client", "ephemeral 1", "ephemeral 2", "ephemeral 3", "ephemeral 4", "ephemeral 5", "ephemeral 6"
+    names = ["server", "client"] + [f"ephemeral {i}" for i in range(1, 9)]
     server, client, *ephemeral = (hash(b"nalix test key: " + name.encode()) for name in names)
     tickets = [hash(b"nalix test ticket: " + n)[:16] for n in (b"1", b"2")]
     for name, key in ("server", server), ("client", client):
@@ -274,10 +354,20 @@ def main():
     line("NNpsk0", "server's record 0: reply", sealed(theirs, 0, REPLY))
     line("NNpsk0", "client's record 0: ping", sealed(ours, 0, PING))
 
+    print("\n# A client without a key once more; both have AES-256-GCM.")
+    keys = {"e": ephemeral[6], "re": ephemeral[7], "rs": server}
+    ours, theirs, _ = handshake("NK", b"\1", name="AES", suites=CHACHA | AES, suite=AES, **keys)
+    line("AES", "client's record 0: ready, request", sealed(ours, 0, READY + REQUEST, aes_256_gcm))
+    line("AES", "server's record 0: reply", sealed(theirs, 0, REPLY, aes_256_gcm))
+    line("AES", "client's record 1048575: ping", sealed(ours, RECORDS_PER_KEY - 1, PING, aes_256_gcm))
+    line("AES", "client's next key", rekey(ours, aes_256_gcm))
+    line("AES", "client's record 1048576: ping", sealed(rekey(ours, aes_256_gcm), RECORDS_PER_KEY, PING, aes_256_gcm))
+
 
 HEAD = """\
 # Golden bytes of secured connections: name | meaning | bytes in hex, or text. Computed by secured.py from docs/protocol.md.
-# Both sides as in frames.txt: messages of 1 MiB, 1,024 calls, version 1, the packets Ping and Moved; everything is sealed.
+# Both sides as in frames.txt: messages of 1 MiB, 1,024 calls, version 1, the packets Ping and Moved; everything is sealed,
+# with ChaCha20-Poly1305 where nothing else is said.
 # Lines are added, never changed.
 
 # The static keys of all that follows."""
