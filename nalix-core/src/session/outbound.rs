@@ -163,7 +163,7 @@ impl Outbound {
         let n = write(&self.buf).min(self.buf.len());
         self.taken += n as u64;
         self.buf.drain(..n);
-        self.buf.is_empty()
+        self.buf.is_empty() && !self.exhausted
     }
 
     fn cover(&self, asked: Cover) -> Cover {
