@@ -60,6 +60,8 @@ impl Responder {
         let (noise, payload) = open(hello, secured, session).map_err(|_| unverified())?;
         let offer = Offer::parse(&payload.into()).map_err(malformed)?;
         let resumes = matches!(hello.way, Way::Resume(_));
+        // Another hello proves nothing of a session.
+        let session = session.filter(|_| resumes);
         if offer.sealing == Sealing::None || (!resumes && !offer.early.is_empty()) {
             return Err(CloseReason::new(
                 CloseCode::ProtocolError,
