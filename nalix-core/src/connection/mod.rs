@@ -19,6 +19,8 @@ mod patience;
 mod phase;
 mod running;
 mod timer;
+#[cfg(test)]
+mod worn_out;
 mod writing;
 
 pub use self::{

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::ProtocolError,
-    record::{self, Key, RecordKind},
+    record::{self, Key, RecordKind, Suite, Suites},
     status::{CloseCode, CloseReason},
 };
 
@@ -21,6 +21,7 @@ pub struct Responder {
     params: Params,
     offer: Offer,
     sealing: Sealing,
+    suite: Option<Suite>,
     noise: Option<Noise>,
     client_key: Option<PublicKey>,
 }
@@ -71,6 +72,8 @@ impl Responder {
         let (noise, payload) = open(hello, secured, session).map_err(|_| unverified())?;
         let offer = Offer::parse(&payload.into()).map_err(malformed)?;
         let resumes = matches!(hello.way, Way::Resume(_));
+        // Another hello proves nothing of a session.
+        let session = session.filter(|_| resumes);
         if offer.sealing == Sealing::None || (!resumes && !offer.early.is_empty()) {
             return Err(CloseReason::new(
                 CloseCode::ProtocolError,
@@ -85,18 +88,19 @@ impl Responder {
             return Err(key_refused(client_key.is_some()));
         }
         let sealing = offer.sealing.max(secured.sealing);
-        Ok(Self { params, offer, sealing, noise: Some(noise), client_key })
+        let suite = Some(secured.suites.choose(offer.suites).ok_or_else(no_suite)?);
+        Ok(Self { params, offer, sealing, suite, noise: Some(noise), client_key })
     }
 
     fn plain(hello: &Hello, params: Params) -> Result<Self, CloseReason> {
         let offer = Offer::parse(&hello.content).map_err(malformed)?;
-        if offer.sealing != Sealing::None || !offer.early.is_empty() {
+        if offer.sealing != Sealing::None || offer.suites != Suites::NONE || !offer.early.is_empty() {
             return Err(CloseReason::new(
                 CloseCode::ProtocolError,
                 "an offer that does not fit its handshake",
             ));
         }
-        Ok(Self { params, offer, sealing: Sealing::None, noise: None, client_key: None })
+        Ok(Self { params, offer, sealing: Sealing::None, suite: None, noise: None, client_key: None })
     }
 
     /// The key that the client has proven to have.
@@ -110,15 +114,17 @@ impl Responder {
     /// The reason to refuse the peer for.
     pub fn accept(self, ticket: Option<Grant>) -> Result<Accepted, CloseReason> {
         let terms = self.offer.terms(&self.params, self.sealing);
-        let answer = Answer::new(&self.offer, &self.params, self.sealing, ticket)?.to_bytes();
-        let (body, secrets) = match self.noise {
+        let suite = self.suite;
+        let answer = Answer::new(&self.offer, &self.params, self.sealing, suite, ticket)?.to_bytes();
+        let (body, secrets) = match self.noise.zip(suite) {
             None => (answer, None),
-            Some(mut noise) => {
+            Some((mut noise, suite)) => {
                 let mut body = vec![VERSION];
                 body.extend_from_slice(&noise.write(&answer).map_err(internal)?);
                 let keys = noise.finish().map_err(internal)?;
                 let resumption = keys.resumption.clone();
-                (body, Some((Secrets::new(keys), resumption)))
+                let secrets = Secrets::new(suite, keys).ok_or_else(no_suite)?;
+                (body, Some((secrets, resumption)))
             }
         };
         let reply = record::build(RecordKind::HelloReply, &body);
@@ -158,6 +164,10 @@ fn not_secured() -> CloseReason {
 
 fn encryption_required() -> CloseReason {
     CloseReason::new(CloseCode::EncryptionRequired, "this side takes encrypted connections only")
+}
+
+fn no_suite() -> CloseReason {
+    CloseReason::new(CloseCode::Incompatible, "the peers have no cipher in common")
 }
 
 fn key_refused(has_key: bool) -> CloseReason {

@@ -179,13 +179,18 @@ impl Inbound {
         }
     }
 
-    /// Opens the first record of a secured connection, if it is whole, and says whether it was. Its frames come out as
-    /// always. That it opens proves that the peer is there: what it has said before may be a recording.
+    /// Opens the first record of a secured connection, if it is whole, and says whether it was. Its frames come
+    /// out as always. That it opens proves that the peer is there: what it has said before may be a recording.
     ///
     /// # Errors
-    /// [`ProtocolError`] if it does not open.
+    /// [`ProtocolError`] if it does not open, or is not sealed.
     pub fn confirm(&mut self) -> Result<bool, ProtocolError> {
-        match self.open_record() {
+        let opened = match self.next_kind() {
+            // Anyone can write one, also where packets that are not marked may come in it.
+            Some(RecordKind::Plain) => Err(ProtocolError::Unsealed { what: "first record" }),
+            _ => self.open_record(),
+        };
+        match opened {
             Ok(opened) => Ok(opened.is_some()),
             Err(error) => self.fail::<()>(error).map(|_| false),
         }

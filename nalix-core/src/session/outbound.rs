@@ -93,7 +93,7 @@ impl Outbound {
     }
 
     /// Appends a frame whose payload `write` writes. `hint` is about how long that will be. `cover` says in what kind of
-    /// record it goes, where there is a choice; so far there is none, and all go in Plain records.
+    /// record it goes, where there is a choice: under [`Sealing::Marked`].
     ///
     /// # Errors
     /// [`EncodeError`] if the payload is over the message limit or cannot be encoded; nothing has been appended then.
@@ -175,7 +175,7 @@ impl Outbound {
         let n = write(&self.buf).min(self.buf.len());
         self.taken += n as u64;
         self.buf.drain(..n);
-        self.buf.is_empty()
+        self.buf.is_empty() && !self.exhausted
     }
 
     fn cover(&self, asked: Cover) -> Cover {

@@ -14,7 +14,7 @@ use nalix_core::{
         self, ClientSecurity, Contracts, Hello, Initiator, MAX_HELLO, Offer, Params, Pinned, Secrets, Way,
     },
     link::memory,
-    record::{self, RecordKind},
+    record::{self, RecordKind, Suites},
     wire::to_vec,
 };
 use nalix_server::{CloseCode, CloseReason, Options, PublicKey, Server, ServerHandle};
@@ -39,7 +39,7 @@ fn faults(hello: &[u8], secured: bool) -> Vec<(String, Vec<u8>, Option<CloseCode
         ("an answer", record::build(RecordKind::HelloReply, &hello[4..]), protocol),
         ("no record", vec![0xff; 50], protocol),
         ("an endless record", vec![4, 0xff, 0xff, 0xff], protocol),
-        ("an empty record", vec![3, 0, 0, 0], protocol),
+        ("an empty record", vec![3, 0, 0, 0], if secured { required } else { protocol }),
         ("an abort", record::build(RecordKind::Abort, &handshake::abort_body(&goodbye)), None),
         ("an abort without a reason", record::build(RecordKind::Abort, &[0xff]), protocol),
     ];
@@ -171,7 +171,7 @@ async fn a_hello_whose_content_is_nothing_good_is_refused_at_once() {
 async fn early_frames_without_a_ticket_are_refused() {
     let (server, key, game) = server(false).await;
     let params = Params::new(1_000, 10, Contracts::default());
-    let mut offer = Offer::new(&params, Sealing::None);
+    let mut offer = Offer::new(&params, Sealing::None, Suites::NONE);
     offer.early = request(0, 0x1001, &[1, 0, 0, 0]).into();
     let mut hello = Hello::plaintext(&params);
     assert_eq!(hello.way, Way::Plaintext);

@@ -14,7 +14,7 @@ use nalix_core::{
         ServerSecurity, SessionData, SessionRecord,
     },
     link::memory,
-    record::{self, Key},
+    record::{self, Key, Suites},
     session::{Cover, Inbound, Outbound},
     wire::to_vec,
 };
@@ -88,7 +88,7 @@ fn handshakes_print_no_secret() {
     let params = || Params::new(1_000, 10, Contracts::default());
     let early = EarlyRequest::new(&log_in(), 1_000, None).unwrap();
     clean(&secrets, &early);
-    let mut offer = Offer::new(&params(), Sealing::All);
+    let mut offer = Offer::new(&params(), Sealing::All, Suites::here());
     offer.early = Bytes::copy_from_slice(early.frames());
     clean(&secrets, &offer);
 
