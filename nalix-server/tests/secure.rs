@@ -2,12 +2,26 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
+use std::sync::Arc;
+
 use nalix_client::{Client, ClientBuilder, ConnectError, RequestError, Session};
-use nalix_core::{CloseCode, Code, Sealing, Side, link::memory};
-use nalix_server::{
-    BuildError, ClientKeys, Context, Identity, PublicKey, Server, ServerBuilder, ServerHandle, Wire, packet,
-    packet_controller,
+use nalix_core::{
+    CloseCode, Code, Sealing, Side,
+    connection::{self, Driver, Serving},
+    controller::Router,
+    handshake::{ClientSecurity, Contracts, Initiator, Params, Pinned, Secured, ServerSecurity},
+    link::memory,
+    record::{self, RecordKind, Suites},
 };
+use nalix_server::{
+    BuildError, ClientKeys, Context, Identity, Options, PublicKey, Server, ServerBuilder, ServerHandle, Wire,
+    packet, packet_controller,
+};
+use tokio::io::AsyncReadExt;
+
+use support::{RawPeer, request, soon};
 
 #[packet(opcode = 0x1001, reply = u32)]
 struct Double(u32);
@@ -173,6 +187,49 @@ async fn sealing_only_what_is_marked_takes_two() {
     }
 }
 
+/// A peer without instructions for AES, or one of a build without them, is no worse off.
+#[tokio::test(start_paused = true)]
+async fn peers_with_different_ciphers_agree_on_one() {
+    for (ours, theirs) in [
+        (Suites::COMMON, Suites::COMMON),
+        (Suites::here(), Suites::COMMON),
+        (Suites::COMMON, Suites::here()),
+        (Suites::here(), Suites::here()),
+    ] {
+        assert_eq!(double_with(ours, theirs).await.unwrap(), 8);
+    }
+    let refused = double_with(Suites::NONE, Suites::here()).await.unwrap_err();
+    assert!(
+        matches!(&refused, ConnectError::Refused(reason) if reason.code == CloseCode::Incompatible),
+        "{refused:?}"
+    );
+}
+
+/// A call of a client with these ciphers to a server with those.
+async fn double_with(ours: Suites, theirs: Suites) -> Result<u32, ConnectError> {
+    let identity = Identity::generate().unwrap();
+    let mut pinned = Pinned::new(identity.public_key());
+    let mut secured = Secured::new(identity);
+    (pinned.suites, secured.suites) = (ours, theirs);
+    let (near, far) = memory::pair(1 << 16);
+    tokio::spawn(async move {
+        let options = Options::default();
+        let security = ServerSecurity::Secured(Arc::new(secured));
+        let established = connection::accept(far, Contracts::default(), &security, &options).await?;
+        let mut router = Router::builder();
+        router.add(Game);
+        let serving = Serving::from(router.build().unwrap());
+        Driver::new(established, serving, &options).1.await;
+        Ok::<_, ConnectError>(())
+    });
+    let options = Options::default();
+    let security = ClientSecurity::Secured(pinned);
+    let established = connection::connect(near, Contracts::default(), &security, &options).await?;
+    let (connection, driver) = Driver::new(established, Serving::from(Router::empty()), &options);
+    tokio::spawn(driver);
+    Ok(connection.request(Double(4)).await.unwrap())
+}
+
 #[tokio::test]
 async fn contradictions_are_found_before_anything_is_bound() {
     let identity = Identity::generate().unwrap();
@@ -199,4 +256,27 @@ async fn contradictions_are_found_before_anything_is_bound() {
         let error = contradiction.connect_over(ours).await.unwrap_err();
         assert!(matches!(error, ConnectError::Configuration(_)), "{error}");
     }
+}
+
+/// A hello can be a recording of an old one, so nobody is believed to be its client before a sealed record has opened. That
+/// holds where only marked packets are sealed, too.
+#[tokio::test(start_paused = true)]
+async fn a_recorded_hello_with_plain_records_behind_it_opens_no_connection() {
+    let (server, key) = start(|server| server.sealing(Sealing::Marked)).await;
+    let mut pinned = Pinned::new(key);
+    pinned.identity = Some(Identity::generate().unwrap());
+    pinned.sealing = Sealing::Marked;
+    let params = Params::new(1 << 20, 1024, Contracts::default());
+    let (_, hello) = Initiator::start(params, &ClientSecurity::Secured(pinned), &[]).unwrap();
+
+    let mut thief = RawPeer::silent(&server);
+    thief.write(&hello).await;
+    assert_eq!(thief.record().await.unwrap().kind, RecordKind::HelloReply);
+    thief.send(&[request(0, 0x1002, &[])]).await;
+    // What it is told it cannot read, and it is told no more.
+    let mut last = Vec::new();
+    soon(thief.stream.read_to_end(&mut last)).await.unwrap();
+    let (kind, len) = record::parse(*last.first_chunk().unwrap()).unwrap();
+    assert_eq!((kind, len), (RecordKind::Sealed, last.len() - record::HEADER));
+    assert_eq!(server.connection_count(), 0);
 }

@@ -7,6 +7,7 @@ use crate::{
     Side,
     error::{DecodeErrorKind, ProtocolError},
     frame::Control,
+    record::Suites,
     status::{CloseCode, CloseReason},
     wire::to_vec,
 };
@@ -47,7 +48,10 @@ impl Hello {
 
     /// The hello of a side with these parameters that does not want the connection secured.
     pub fn plaintext(params: &Params) -> Self {
-        Self { content: Offer::new(params, Sealing::None).to_bytes().into(), ..Self::new(Way::Plaintext) }
+        Self {
+            content: Offer::new(params, Sealing::None, Suites::NONE).to_bytes().into(),
+            ..Self::new(Way::Plaintext)
+        }
     }
 
     /// Everything before the content. It is the prologue of the Noise handshake, so that a change to it is found out.

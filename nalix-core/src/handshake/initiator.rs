@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::{DecodeErrorKind, ProtocolError},
-    record::{self, Opener, RecordKind, Sealer},
+    record::{self, Chosen, Opener, RecordKind, Sealer, Suite, Suites},
 };
 
 /// A handshake that waits for the answer to its hello.
@@ -28,6 +28,7 @@ struct Secured {
     noise: Noise,
     server_key: PublicKey,
     sealing: Sealing,
+    suites: Suites,
     resumes: bool,
     early: bool,
 }
@@ -118,18 +119,18 @@ impl Initiator {
         security: &ClientSecurity,
         early: &[u8],
     ) -> Result<(Self, Vec<u8>), HelloError> {
-        let (way, sealing) = match security {
-            ClientSecurity::Plaintext => (Way::Plaintext, Sealing::None),
+        let (way, sealing, suites) = match security {
+            ClientSecurity::Plaintext => (Way::Plaintext, Sealing::None, Suites::NONE),
             ClientSecurity::Secured(pinned) => {
                 let way = match (&pinned.ticket, &pinned.identity) {
                     (Some(ticket), _) => Way::Resume(ticket.id),
                     (None, Some(_)) => Way::Mutual,
                     (None, None) => Way::Pinned,
                 };
-                (way, pinned.sealing.max(Sealing::Marked))
+                (way, pinned.sealing.max(Sealing::Marked), pinned.suites)
             }
         };
-        let mut offer = Offer::new(&params, sealing);
+        let mut offer = Offer::new(&params, sealing, suites);
         let mut content = offer.to_bytes();
         if content.len() > MAX_PARAMS {
             return Err(HelloError::TooManyPackets { packets: offer.fingerprints.len() });
@@ -151,7 +152,7 @@ impl Initiator {
                 let mut noise = noise(&hello.prologue(), pinned)?;
                 hello.content = noise.write(&content)?.into();
                 let early = !offer.early.is_empty();
-                Some(Secured { noise, server_key: pinned.server_key, sealing, resumes, early })
+                Some(Secured { noise, server_key: pinned.server_key, sealing, suites, resumes, early })
             }
         };
         Ok((Self { params, secured }, record::build(RecordKind::Hello, &hello.body())))
@@ -162,7 +163,7 @@ impl Initiator {
     /// # Errors
     /// [`AnswerError`] says why there is no connection.
     pub fn finish(self, body: &Bytes, now: SystemTime) -> Result<Connected, AnswerError> {
-        let Some(Secured { mut noise, server_key, sealing, resumes, early }) = self.secured else {
+        let Some(Secured { mut noise, server_key, sealing, suites, resumes, early }) = self.secured else {
             let answer = Answer::parse(body).map_err(AnswerError::Protocol)?;
             let terms = agree(&answer, &self.params, Sealing::None)?;
             return Ok(Connected {
@@ -191,7 +192,10 @@ impl Initiator {
             let (max_message, max_calls) = (clamp(terms.max_message), clamp(terms.calls_out));
             SessionTicket::new(grant.id, keys.resumption.clone(), server_key, expires, max_message, max_calls)
         });
-        let secrets = Secrets::new(keys);
+        let suite = answer.suite.filter(|&suite| suites.contains(suite));
+        let secrets = suite.and_then(|suite| Secrets::new(suite, keys)).ok_or(AnswerError::Protocol(
+            ProtocolError::BadHello(DecodeErrorKind::OutOfRange { expected: "Suite" }.into()),
+        ))?;
         Ok(Connected {
             terms,
             secrets: Some(secrets),
@@ -204,8 +208,12 @@ impl Initiator {
 }
 
 impl Secrets {
-    pub(super) fn new(keys: Keys) -> Self {
-        Self { sealer: Sealer::new(keys.send), opener: Opener::new(keys.recv) }
+    /// `None` if this build does not have the suite.
+    pub(super) fn new(suite: Suite, keys: Keys) -> Option<Self> {
+        Some(Self {
+            sealer: Sealer::with(Chosen::with(suite, &keys.send)?),
+            opener: Opener::with(Chosen::with(suite, &keys.recv)?),
+        })
     }
 }
 

@@ -1,12 +1,13 @@
 //! What each side brings into the handshake, and what both agree on.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use bytes::Bytes;
 
 use super::{Contracts, Mismatch, TicketId, VERSION};
 use crate::{
     error::{DecodeError, DecodeErrorKind, ProtocolError},
+    record::{Suite, Suites},
     schema::Contract,
     status::{CloseCode, CloseReason},
     wire::{Decode, Encode, Limits, Reader, Writer, to_vec},
@@ -81,7 +82,7 @@ impl Sealing {
 }
 
 /// What the side that connects proposes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Offer {
     /// Its message limit, in bytes.
@@ -90,10 +91,25 @@ pub struct Offer {
     pub max_calls: u32,
     /// What it wants sealed.
     pub sealing: Sealing,
+    /// With what it seals well; none if nothing is to be sealed.
+    pub suites: Suites,
     /// Opcode and fingerprint of every packet it knows.
     pub fingerprints: Vec<(u16, u64)>,
     /// Frames that go along when a session is resumed; else empty.
     pub early: Bytes,
+}
+
+/// Without what the early frames say, which may be secret.
+impl fmt::Debug for Offer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Offer")
+            .field("max_message", &self.max_message)
+            .field("max_calls", &self.max_calls)
+            .field("sealing", &self.sealing)
+            .field("fingerprints", &self.fingerprints)
+            .field("early", &format_args!("{} bytes", self.early.len()))
+            .finish()
+    }
 }
 
 /// A ticket as the accepting side hands it out.
@@ -125,6 +141,8 @@ pub struct Answer {
     pub max_calls: u32,
     /// What is sealed.
     pub sealing: Sealing,
+    /// With what; `None` if nothing is sealed.
+    pub suite: Option<Suite>,
     /// Its contracts of the packets whose fingerprints differ.
     pub differing: Vec<(u16, Contract)>,
     /// With what the session can be resumed.
@@ -133,11 +151,12 @@ pub struct Answer {
 
 impl Offer {
     /// The offer of a side with these parameters.
-    pub fn new(params: &Params, sealing: Sealing) -> Self {
+    pub fn new(params: &Params, sealing: Sealing, suites: Suites) -> Self {
         Self {
             max_message: clamp(params.max_message),
             max_calls: clamp(params.max_calls),
             sealing,
+            suites,
             fingerprints: params.contracts.fingerprints(),
             early: Bytes::new(),
         }
@@ -160,6 +179,7 @@ impl Offer {
                 max_message: Decode::decode(r)?,
                 max_calls: Decode::decode(r)?,
                 sealing: sealing(r)?,
+                suites: Suites::from_byte(r.u8()?),
                 fingerprints: Decode::decode(r)?,
                 early: Decode::decode(r)?,
             })
@@ -178,6 +198,7 @@ impl Encode for Offer {
         self.max_message.encode(w);
         self.max_calls.encode(w);
         w.put_u8(self.sealing.to_byte());
+        w.put_u8(self.suites.to_byte());
         self.fingerprints.encode(w);
         self.early.encode(w);
     }
@@ -192,6 +213,7 @@ impl Answer {
         offer: &Offer,
         ours: &Params,
         sealing: Sealing,
+        suite: Option<Suite>,
         ticket: Option<Grant>,
     ) -> Result<Self, CloseReason> {
         let answer = Self {
@@ -199,6 +221,7 @@ impl Answer {
             max_message: clamp(ours.max_message),
             max_calls: clamp(ours.max_calls),
             sealing,
+            suite,
             differing: ours.contracts.differing(&offer.fingerprints),
             ticket,
         };
@@ -227,6 +250,7 @@ impl Answer {
                 max_message: Decode::decode(r)?,
                 max_calls: Decode::decode(r)?,
                 sealing: sealing(r)?,
+                suite: suite(r)?,
                 differing: Decode::decode(r)?,
                 ticket: Option::<([u8; TicketId::LEN], u32)>::decode(r)?
                     .map(|(id, secs)| Grant::new(TicketId::from_bytes(id), Duration::from_secs(secs.into()))),
@@ -258,6 +282,7 @@ impl Encode for Answer {
         self.max_message.encode(w);
         self.max_calls.encode(w);
         w.put_u8(self.sealing.to_byte());
+        w.put_u8(self.suite.map_or(0, Suite::to_byte));
         self.differing.encode(w);
         let secs = |lifetime: Duration| u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
         self.ticket.as_ref().map(|grant| (*grant.id.as_bytes(), secs(grant.lifetime))).encode(w);
@@ -278,6 +303,16 @@ pub(super) enum Disagreement {
 fn sealing(r: &mut Reader<'_>) -> Result<Sealing, DecodeError> {
     let byte = r.u8()?;
     Sealing::from_byte(byte).ok_or(DecodeErrorKind::UnknownVariant { found: byte.into() }.into())
+}
+
+fn suite(r: &mut Reader<'_>) -> Result<Option<Suite>, DecodeError> {
+    match r.u8()? {
+        0 => Ok(None),
+        byte => match Suite::from_byte(byte) {
+            Some(suite) => Ok(Some(suite)),
+            None => Err(DecodeErrorKind::UnknownVariant { found: byte.into() }.into()),
+        },
+    }
 }
 
 fn terms(ours: &Params, max_message: u32, max_calls: u32, sealing: Sealing) -> Terms {

@@ -1,5 +1,7 @@
 //! The accepting side of the handshake.
 
+use std::fmt;
+
 use bytes::Bytes;
 
 use super::{
@@ -9,7 +11,7 @@ use super::{
 };
 use crate::{
     error::ProtocolError,
-    record::{self, Key, RecordKind},
+    record::{self, Key, RecordKind, Suite, Suites},
     status::{CloseCode, CloseReason},
 };
 
@@ -19,12 +21,12 @@ pub struct Responder {
     params: Params,
     offer: Offer,
     sealing: Sealing,
+    suite: Option<Suite>,
     noise: Option<Noise>,
     client_key: Option<PublicKey>,
 }
 
 /// What the accepting side has when the handshake is done.
-#[derive(Debug)]
 #[non_exhaustive]
 pub struct Accepted {
     /// What both sides keep to.
@@ -35,6 +37,17 @@ pub struct Accepted {
     pub early: Bytes,
     /// The HelloReply record to send.
     pub reply: Vec<u8>,
+}
+
+/// Without what the early frames say, which may be secret.
+impl fmt::Debug for Accepted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Accepted")
+            .field("terms", &self.terms)
+            .field("secured", &self.secrets.is_some())
+            .field("early", &format_args!("{} bytes", self.early.len()))
+            .finish_non_exhaustive()
+    }
 }
 
 impl Responder {
@@ -75,18 +88,19 @@ impl Responder {
             return Err(key_refused(client_key.is_some()));
         }
         let sealing = offer.sealing.max(secured.sealing);
-        Ok(Self { params, offer, sealing, noise: Some(noise), client_key })
+        let suite = Some(secured.suites.choose(offer.suites).ok_or_else(no_suite)?);
+        Ok(Self { params, offer, sealing, suite, noise: Some(noise), client_key })
     }
 
     fn plain(hello: &Hello, params: Params) -> Result<Self, CloseReason> {
         let offer = Offer::parse(&hello.content).map_err(malformed)?;
-        if offer.sealing != Sealing::None || !offer.early.is_empty() {
+        if offer.sealing != Sealing::None || offer.suites != Suites::NONE || !offer.early.is_empty() {
             return Err(CloseReason::new(
                 CloseCode::ProtocolError,
                 "an offer that does not fit its handshake",
             ));
         }
-        Ok(Self { params, offer, sealing: Sealing::None, noise: None, client_key: None })
+        Ok(Self { params, offer, sealing: Sealing::None, suite: None, noise: None, client_key: None })
     }
 
     /// The key that the client has proven to have.
@@ -100,15 +114,17 @@ impl Responder {
     /// The reason to refuse the peer for.
     pub fn accept(self, ticket: Option<Grant>) -> Result<Accepted, CloseReason> {
         let terms = self.offer.terms(&self.params, self.sealing);
-        let answer = Answer::new(&self.offer, &self.params, self.sealing, ticket)?.to_bytes();
-        let (body, secrets) = match self.noise {
+        let suite = self.suite;
+        let answer = Answer::new(&self.offer, &self.params, self.sealing, suite, ticket)?.to_bytes();
+        let (body, secrets) = match self.noise.zip(suite) {
             None => (answer, None),
-            Some(mut noise) => {
+            Some((mut noise, suite)) => {
                 let mut body = vec![VERSION];
                 body.extend_from_slice(&noise.write(&answer).map_err(internal)?);
                 let keys = noise.finish().map_err(internal)?;
                 let resumption = keys.resumption.clone();
-                (body, Some((Secrets::new(keys), resumption)))
+                let secrets = Secrets::new(suite, keys).ok_or_else(no_suite)?;
+                (body, Some((secrets, resumption)))
             }
         };
         let reply = record::build(RecordKind::HelloReply, &body);
@@ -150,6 +166,10 @@ fn encryption_required() -> CloseReason {
     CloseReason::new(CloseCode::EncryptionRequired, "this side takes encrypted connections only")
 }
 
+fn no_suite() -> CloseReason {
+    CloseReason::new(CloseCode::Incompatible, "the peers have no cipher in common")
+}
+
 fn key_refused(has_key: bool) -> CloseReason {
     let message = if has_key {
         "the client's key is not accepted"
@@ -161,4 +181,46 @@ fn key_refused(has_key: bool) -> CloseReason {
 
 fn internal(_: NoiseError) -> CloseReason {
     CloseReason::new(CloseCode::Internal, "the handshake could not be answered")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::handshake::{Contracts, Identity};
+
+    /// Whoever has recorded the hello could have them run again.
+    #[test]
+    fn early_frames_are_refused_where_the_hello_may_be_a_recording() {
+        let (server, client) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+        let params = || Params::new(1_000, 10, Contracts::default());
+        let security = ServerSecurity::Secured(Arc::new(Secured::new(server.clone())));
+        let key = server.public_key();
+        for way in [Way::Pinned, Way::Mutual] {
+            for (sealing, early, good) in [
+                (Sealing::All, &b""[..], true),
+                (Sealing::Marked, b"", true),
+                (Sealing::All, b"x", false),
+                (Sealing::None, b"", false),
+            ] {
+                let mut hello = Hello::new(way);
+                let mut noise = match way {
+                    Way::Pinned => Noise::initiator_nk(&hello.prologue(), key.as_bytes()),
+                    _ => Noise::initiator_ik(&hello.prologue(), client.own(), key.as_bytes()),
+                }
+                .unwrap();
+                let mut offer = Offer::new(&params(), sealing);
+                offer.early = Bytes::from_static(early);
+                hello.content = noise.write(&offer.to_bytes()).unwrap().into();
+                let read = Responder::read(&hello, params(), &security, None);
+                match read {
+                    Ok(responder) => {
+                        assert!(good && responder.client_key().is_some() == (way == Way::Mutual))
+                    }
+                    Err(reason) => assert!(!good && reason.code == CloseCode::ProtocolError, "{reason}"),
+                }
+            }
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{Identity, PublicKey, Sealing, SessionStore, SessionTicket};
+use crate::record::Suites;
 
 /// How the side that connects secures a connection.
 #[derive(Debug, Clone)]
@@ -24,6 +25,8 @@ pub struct Pinned {
     pub identity: Option<Identity>,
     /// What is sealed. Default [`Sealing::All`].
     pub sealing: Sealing,
+    /// With which ciphers records may be sealed. Default [`Suites::here`]; the server chooses.
+    pub suites: Suites,
     /// What an earlier connection left for resuming its session. Default `None`: a new session.
     pub ticket: Option<SessionTicket>,
 }
@@ -31,7 +34,7 @@ pub struct Pinned {
 impl Pinned {
     /// An anonymous client that connects to the server with this key.
     pub fn new(server_key: PublicKey) -> Self {
-        Self { server_key, identity: None, sealing: Sealing::All, ticket: None }
+        Self { server_key, identity: None, sealing: Sealing::All, suites: Suites::here(), ticket: None }
     }
 }
 
@@ -55,6 +58,9 @@ pub struct Secured {
     pub client_keys: ClientKeys,
     /// What is sealed. Default [`Sealing::All`].
     pub sealing: Sealing,
+    /// With which ciphers records may be sealed. Default [`Suites::here`]. Of those that the client has too, the fastest is
+    /// taken.
+    pub suites: Suites,
     /// Where sessions are kept. Default `None`: they cannot be resumed.
     pub store: Option<Arc<dyn SessionStore>>,
     /// How long a ticket is good for after it was handed out. Default 1 h, at most ten years. Less than a
@@ -72,6 +78,7 @@ impl Secured {
             identity,
             client_keys: ClientKeys::Optional,
             sealing: Sealing::All,
+            suites: Suites::here(),
             store: None,
             ticket_lifetime: Duration::from_secs(60 * 60),
         }

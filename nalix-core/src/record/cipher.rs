@@ -1,4 +1,4 @@
-//! ChaCha20-Poly1305 (RFC 8439) behind one trait, so that two implementations can be held against each other.
+//! Ciphers behind one trait, so that two implementations can be held against each other.
 
 use thiserror::Error;
 use zeroize::Zeroize;
@@ -8,24 +8,8 @@ use super::{Key, TAG};
 /// The length of a nonce.
 pub(super) const NONCE: usize = 12;
 
-/// The cipher that this build uses: [`Accelerated`](super::Accelerated) with the feature `accelerated` on a processor that
-/// it has code for, else [`Portable`](super::Portable). Both produce the same bytes.
-#[cfg(all(
-    feature = "accelerated",
-    target_endian = "little",
-    any(target_arch = "x86", target_arch = "x86_64", target_arch = "arm", target_arch = "aarch64")
-))]
-pub type Best = super::Accelerated;
-
-/// The cipher that this build uses: [`Portable`](super::Portable).
-#[cfg(not(all(
-    feature = "accelerated",
-    target_endian = "little",
-    any(target_arch = "x86", target_arch = "x86_64", target_arch = "arm", target_arch = "aarch64")
-)))]
-pub type Best = super::Portable;
-
-/// A key of ChaCha20-Poly1305 (RFC 8439, section 2.8), ready for use.
+/// A key of an authenticated cipher with a nonce of 12 bytes and a tag of 16, ready for use: ChaCha20-Poly1305 (RFC 8439,
+/// section 2.8) or AES-256-GCM (NIST SP 800-38D).
 ///
 /// A nonce must not be used twice under one key: whoever has both records learns how they differ and can forge others.
 pub trait Cipher: Send + Sync + Sized {
@@ -71,6 +55,11 @@ pub trait Cipher: Send + Sync + Sized {
         let key = Key::new(bytes);
         bytes.zeroize();
         key
+    }
+
+    /// The same cipher with the key that follows this one.
+    fn renewed(&self) -> Self {
+        Self::new(&self.next_key())
     }
 }
 

@@ -12,18 +12,32 @@ mod cipher;
 mod key;
 mod portable;
 mod seal;
+mod suite;
+#[cfg(not(all(
+    feature = "accelerated",
+    target_endian = "little",
+    any(target_arch = "x86", target_arch = "x86_64", target_arch = "arm", target_arch = "aarch64")
+)))]
+mod unaccelerated;
 
 #[cfg(all(
     feature = "accelerated",
     target_endian = "little",
     any(target_arch = "x86", target_arch = "x86_64", target_arch = "arm", target_arch = "aarch64")
 ))]
-pub use self::accelerated::Accelerated;
+pub use self::accelerated::{Accelerated, Aes256Gcm, Best};
+#[cfg(not(all(
+    feature = "accelerated",
+    target_endian = "little",
+    any(target_arch = "x86", target_arch = "x86_64", target_arch = "arm", target_arch = "aarch64")
+)))]
+pub use self::unaccelerated::{Aes256Gcm, Best};
 pub use self::{
-    cipher::{Best, Cipher, Unauthentic},
+    cipher::{Cipher, Unauthentic},
     key::Key,
     portable::Portable,
     seal::{MAX_RECORDS, OpenError, Opener, RECORDS_PER_KEY, SealError, Sealer},
+    suite::{Chosen, Suite, Suites},
 };
 
 use crate::error::ProtocolError;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use super::{Best, Cipher, HEADER, Key, MAX_BODY, RecordKind, TAG, Unauthentic, header, parse};
+use super::{Chosen, Cipher, HEADER, Key, MAX_BODY, RecordKind, TAG, Unauthentic, header, parse};
 use crate::error::ProtocolError;
 
 /// How many records are sealed under one key. Then the next key takes over, [`Cipher::next_key`], without a message.
@@ -17,18 +17,23 @@ pub const MAX_RECORDS: u64 = 1 << 60;
 ///
 /// Records are counted from zero and the counter never travels: the other side counts as well. It goes on counting when the
 /// key changes, so that no pair of key and counter comes twice.
-pub struct Sealer<C = Best> {
+pub struct Sealer<C = Chosen> {
     direction: Direction<C>,
 }
 
 impl Sealer {
-    /// Starts at the first record. Both directions of a connection need keys of their own.
+    /// Starts at the first record, with the suite that every peer has. Both directions of a connection need keys of their own.
     pub fn new(key: Key) -> Self {
         Self::at(key, 0)
     }
 }
 
 impl<C: Cipher> Sealer<C> {
+    /// Starts at the first record, with a cipher of its own.
+    pub fn with(cipher: C) -> Self {
+        Self { direction: Direction { cipher, counter: 0 } }
+    }
+
     /// Starts at any record, with the key that is in use there. For tests.
     #[doc(hidden)]
     pub fn at(key: Key, counter: u64) -> Self {
@@ -59,18 +64,23 @@ impl<C: Cipher> Sealer<C> {
 }
 
 /// Opens what the other side has sealed, in the order in which it was sealed.
-pub struct Opener<C = Best> {
+pub struct Opener<C = Chosen> {
     direction: Direction<C>,
 }
 
 impl Opener {
-    /// Starts at the first record, with the key that the other side seals under.
+    /// Starts at the first record, with the suite that every peer has and the key that the other side seals under.
     pub fn new(key: Key) -> Self {
         Self::at(key, 0)
     }
 }
 
 impl<C: Cipher> Opener<C> {
+    /// Starts at the first record, with the cipher that the other side seals with.
+    pub fn with(cipher: C) -> Self {
+        Self { direction: Direction { cipher, counter: 0 } }
+    }
+
     /// Starts at any record, with the key that is in use there. For tests.
     #[doc(hidden)]
     pub fn at(key: Key, counter: u64) -> Self {
@@ -159,7 +169,7 @@ impl<C: Cipher> Direction<C> {
     fn advance(&mut self) {
         self.counter += 1;
         if self.counter.is_multiple_of(RECORDS_PER_KEY) {
-            self.cipher = C::new(&self.cipher.next_key());
+            self.cipher = self.cipher.renewed();
         }
     }
 }

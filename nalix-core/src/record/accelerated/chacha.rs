@@ -4,7 +4,7 @@ use std::fmt;
 
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, Tag, UnboundKey};
 
-use super::{
+use crate::record::{
     Key, TAG,
     cipher::{Cipher, NONCE, Unauthentic},
 };
