@@ -210,7 +210,7 @@ mod tests {
                     _ => Noise::initiator_ik(&hello.prologue(), client.own(), key.as_bytes()),
                 }
                 .unwrap();
-                let mut offer = Offer::new(&params(), sealing);
+                let mut offer = Offer::new(&params(), sealing, Suites::here());
                 offer.early = Bytes::from_static(early);
                 hello.content = noise.write(&offer.to_bytes()).unwrap().into();
                 let read = Responder::read(&hello, params(), &security, None);
