@@ -96,6 +96,8 @@ pub(super) fn settle<L: Link>(
         peer_key,
         resumption,
         outbox: options.outbox,
+        drop_mark: options.drop_mark,
+        max_latest: options.max_latest,
         request_timeout: options.request_timeout,
     };
     let shared = Arc::new(Shared::new(setup, outbound));
