@@ -42,7 +42,7 @@ impl Connection {
 
     /// Its number in this process.
     pub fn id(&self) -> ConnectionId {
-        self.shared.setup.id
+        self.shared.setup.number.id()
     }
 
     /// The peer's address, where the link has addresses.

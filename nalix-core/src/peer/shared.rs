@@ -16,11 +16,12 @@ use super::{
     attributes::Attributes,
     calls::{Answer, Calls, Unsealed},
     latest::Latest,
+    number::Number,
     resumption::Resumption,
     waiters::{Ticket, Waiters},
 };
 use crate::{
-    CallId, ConnectionId,
+    CallId,
     error::ProtocolError,
     handshake::{PublicKey, Sealing, Terms},
     link::TryWrite,
@@ -31,7 +32,7 @@ use crate::{
 /// What is known of a connection when its handshake is done.
 #[derive(Debug)]
 pub(crate) struct Setup {
-    pub(crate) id: ConnectionId,
+    pub(crate) number: Number,
     pub(crate) peer_addr: Option<SocketAddr>,
     pub(crate) local_addr: Option<SocketAddr>,
     pub(crate) terms: Terms,
