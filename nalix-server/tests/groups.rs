@@ -328,7 +328,9 @@ async fn those_who_are_not_meant_get_nothing() {
     assert!(group.member(&members[0].1).unwrap().metadata::<u8>().is_none(), "of another type");
     assert_eq!(server.hub().send_where(&Number { n: 50 }, |c| *c == members[1].1).queued, 1);
     assert_eq!(group.send(&Number { n: 99 }).queued, 3);
-    for ((_, _, inbox), expected) in members.iter().zip([vec![30, 99], vec![10, 20, 50, 99], vec![10, 30, 99]]) {
+    for ((_, _, inbox), expected) in
+        members.iter().zip([vec![30, 99], vec![10, 20, 50, 99], vec![10, 30, 99]])
+    {
         inbox.has(expected.len()).await;
         assert_eq!(inbox.all(), expected);
     }

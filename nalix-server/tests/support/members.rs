@@ -61,7 +61,8 @@ fn ids(server: &ServerHandle) -> HashSet<u64> {
 }
 
 async fn newest(server: &ServerHandle, before: &HashSet<u64>) -> Connection {
-    let fresh = || server.connections().into_iter().find(|connection| !before.contains(&connection.id().get()));
+    let fresh =
+        || server.connections().into_iter().find(|connection| !before.contains(&connection.id().get()));
     eventually("the server has the connection", || fresh().is_some()).await;
     fresh().unwrap()
 }
