@@ -1,5 +1,7 @@
 //! Bytes in, frames out.
 
+use std::fmt;
+
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::{max_error, max_record};
@@ -12,7 +14,7 @@ use crate::{
 };
 
 /// A frame that has arrived. Its payload is a slice of the receive buffer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Frame {
     /// What it is for.
@@ -29,6 +31,20 @@ pub struct Frame {
     pub payload: Bytes,
 }
 
+/// Without what the payload says, which may be secret.
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Frame")
+            .field("kind", &self.kind)
+            .field("id", &self.id)
+            .field("opcode", &self.opcode)
+            .field("sealed", &self.sealed)
+            .field("metadata", &self.metadata)
+            .field("payload", &format_args!("{} bytes", self.payload.len()))
+            .finish()
+    }
+}
+
 /// A whole record of the handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -40,7 +56,6 @@ pub struct Record {
 }
 
 /// Takes received bytes apart. Any cut of the stream into reads gives the same frames.
-#[derive(Debug)]
 pub struct Inbound {
     buf: BytesMut,
     /// The record whose frames are being handed out, and how far that has come.
@@ -58,6 +73,16 @@ pub struct Inbound {
     /// Whether the handshake has only just been answered, so that the peer may still turn the answer down.
     fresh: bool,
     failed: bool,
+}
+
+impl fmt::Debug for Inbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbound")
+            .field("waiting", &(self.buf.len() + self.body.len() - self.at))
+            .field("sealing", &self.sealing)
+            .field("failed", &self.failed)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Inbound {

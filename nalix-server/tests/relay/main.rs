@@ -7,6 +7,7 @@ mod support;
 
 mod first_flights;
 mod hellos;
+mod marked;
 mod middle;
 mod records;
 mod strangers;
