@@ -65,6 +65,9 @@ impl fmt::Display for CallId {
 }
 
 /// Names one connection within a process; never used twice while the process lives.
+///
+/// It is made of a slot, which is a small number that no other connection has at the same time, and a generation, which
+/// tells those apart that have the slot one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(u64);
 
@@ -77,6 +80,22 @@ impl ConnectionId {
     /// The number itself.
     pub const fn get(self) -> u64 {
         self.0
+    }
+}
+
+impl ConnectionId {
+    pub(crate) const fn from_slot(slot: u32, generation: u32) -> Self {
+        Self((generation as u64) << 32 | slot as u64)
+    }
+
+    /// Its slot: small, and no other connection's while anyone holds this one. For tables that are indexed by connection.
+    pub const fn slot(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// How many connections have had the slot before.
+    pub const fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
     }
 }
 

@@ -121,7 +121,7 @@ pub use self::{
     controller::{Context, Controller, State},
     handshake::{Identity, PublicKey, Sealing},
     id::{CallId, ConnectionId, Opcode},
-    packet::{OneWay, Packet, Request, Wire},
+    packet::{Encoded, OneWay, Packet, Request, Wire},
     peer::{Connection, RequestBuilder, RequestError, RequestFuture, Resumption, SendError, SendFuture},
     status::{Advice, CloseCode, CloseReason, Code, Failure, Side, Status},
 };

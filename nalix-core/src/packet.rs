@@ -1,5 +1,7 @@
 //! What can be sent: packets, and the shapes of conversation they open.
 
+mod encoded;
+
 use std::convert::Infallible;
 
 use bytes::Bytes;
@@ -10,6 +12,8 @@ use crate::{
     schema::Describe,
     wire::{Decode, DecodeOwned, Encode, Limits, Reader},
 };
+
+pub use self::encoded::Encoded;
 
 /// An owned value that can travel both ways: a reply, an error, a field.
 ///

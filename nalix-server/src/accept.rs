@@ -77,7 +77,7 @@ pub(crate) async fn serve(inner: Arc<Inner>, link: impl Link + Unpin) {
     if *inner.stage.borrow() >= Stage::Draining {
         return refuse(&inner, link, draining()).instrument(span).await;
     }
-    let Some(mut present) = inner.hub.enter() else {
+    let Some(mut present) = inner.links.enter() else {
         let reason = CloseReason::new(CloseCode::LimitExceeded, "too many connections")
             .with_advice(Advice::Retry { after: Some(Duration::from_secs(1)) });
         return refuse(&inner, link, reason).instrument(span).await;
@@ -115,6 +115,7 @@ pub(crate) async fn serve(inner: Arc<Inner>, link: impl Link + Unpin) {
             connection.abort();
         }
         let reason = driver.await;
+        present.leave_groups();
         if reason.is_normal() || reason.code == CloseCode::Lost {
             tracing::debug!(%reason, "disconnected");
         } else {
@@ -133,7 +134,7 @@ pub(crate) async fn serve(inner: Arc<Inner>, link: impl Link + Unpin) {
 }
 
 async fn refuse(inner: &Inner, link: impl Link, reason: CloseReason) {
-    if let Some(_courtesy) = inner.hub.courtesy() {
+    if let Some(_courtesy) = inner.links.courtesy() {
         connection::refuse(link, reason, &inner.options).await;
     }
 }

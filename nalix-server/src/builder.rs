@@ -19,11 +19,11 @@ use tower_layer::{Identity as NoLayer, Layer, Stack};
 use tower_service::Service;
 
 use crate::{
-    BuildError, Server,
+    BuildError, Hub, Server,
     handshakes::Handshakes,
-    hub::Hub,
     inner::{Inner, Stage},
     layered::{MakeServing, bare, layered},
+    links::Links,
     security::Security,
 };
 
@@ -70,6 +70,7 @@ struct Settings {
     max_connections: usize,
     max_handshakes: usize,
     max_handshakes_per_address: usize,
+    max_groups_per_connection: usize,
     drain_timeout: Duration,
 }
 
@@ -86,6 +87,7 @@ impl ServerBuilder {
             max_connections: 65_536,
             max_handshakes: 4_096,
             max_handshakes_per_address: 256,
+            max_groups_per_connection: 1_024,
             drain_timeout: Duration::from_secs(10),
         };
         Self { settings, layer: NoLayer::new(), has_layer: false }
@@ -257,6 +259,15 @@ impl<L> ServerBuilder<L> {
         self
     }
 
+    /// How many groups one connection may be in at once. Default 1,024.
+    ///
+    /// Too low refuses honest members with [`Join::TooMany`](crate::Join::TooMany); too high lets a client whose wishes are
+    /// granted take memory for that many groups. Zero lets nobody join.
+    pub fn max_groups_per_connection(mut self, max: usize) -> Self {
+        self.settings.max_groups_per_connection = max;
+        self
+    }
+
     /// How long a drain may take, from the moment that the server is told to stop. Default 10 s. Zero cuts every call
     /// off at once.
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
@@ -277,7 +288,7 @@ impl<L> ServerBuilder<L> {
         <L::Service as Service<Call>>::Future: Send + 'static,
         <L::Service as Service<Call>>::Error: Into<BoxError> + 'static,
     {
-        let settings = self.settings;
+        let mut settings = self.settings;
         let security = settings.security.resolve()?;
         for (option, value) in [
             ("max_handshakes", settings.max_handshakes),
@@ -291,6 +302,8 @@ impl<L> ServerBuilder<L> {
             return Err(BuildError::NoListener);
         }
         let contracts = Contracts::of(Registry::global()?);
+        let hub = Hub::new(settings.max_groups_per_connection);
+        settings.router.state(hub.clone());
         let router = settings.router.build()?;
         let make: MakeServing =
             if self.has_layer { layered(router.clone(), &self.layer) } else { bare(router.clone()) };
@@ -313,7 +326,8 @@ impl<L> ServerBuilder<L> {
             contracts,
             security,
             options: settings.options.in_range(),
-            hub: Arc::new(Hub::new(settings.max_connections)),
+            links: Arc::new(Links::new(hub.clone(), settings.max_connections)),
+            hub,
             handshakes: Arc::new(Handshakes::new(
                 settings.max_handshakes,
                 settings.max_handshakes_per_address,

@@ -70,9 +70,9 @@ async fn serve(inner: Arc<Inner>, sockets: Vec<StdListener>) {
     // Connections of this thread end with its runtime, so it stays until all have finished or been cut off.
     inner.reached(Stage::Draining).await;
     tokio::select! {
-        () = inner.hub.empty() => {}
+        () = inner.links.empty() => {}
         () = inner.reached(Stage::Forced) => {}
     }
     // Those that are cut off are still told so, and so are their hooks.
-    drop(timeout(FORCE_TIMEOUT, inner.hub.empty()).await);
+    drop(timeout(FORCE_TIMEOUT, inner.links.empty()).await);
 }

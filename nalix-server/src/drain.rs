@@ -19,28 +19,28 @@ pub struct DrainReport {
 
 /// Tells every client, lets running calls finish, and cuts off what is left when the time is up.
 pub(crate) async fn drain(inner: &Inner) -> DrainReport {
-    let before = inner.hub.alive();
+    let before = inner.links.alive();
     tracing::info!(connections = before, "server draining");
     inner.advance(Stage::Draining);
     for connection in inner.hub.connections() {
         // The server ends the drain; a connection that did so first would count as one that had finished.
         connection.drain(inner.drain_timeout.saturating_add(DRAIN_SLACK));
     }
-    let in_time = timeout(inner.drain_timeout, inner.hub.empty()).await.is_ok();
-    let forced = if in_time { 0 } else { inner.hub.alive() };
+    let in_time = timeout(inner.drain_timeout, inner.links.empty()).await.is_ok();
+    let forced = if in_time { 0 } else { inner.links.alive() };
     if !in_time {
         for connection in inner.hub.connections() {
             let reason = CloseReason::new(CloseCode::GoingAway, "the server has stopped");
             connection.close_with(reason.with_advice(Advice::Reconnect));
         }
-        drop(timeout(GOODBYE_TIMEOUT, inner.hub.empty()).await);
+        drop(timeout(GOODBYE_TIMEOUT, inner.links.empty()).await);
     }
     inner.advance(Stage::Forced);
     for connection in inner.hub.connections() {
         connection.abort();
     }
     // Every connection's task drops what it has when it sees this; only a runtime that is blocked can keep it from that.
-    drop(timeout(FORCE_TIMEOUT, inner.hub.empty()).await);
+    drop(timeout(FORCE_TIMEOUT, inner.links.empty()).await);
     DrainReport { drained: before.saturating_sub(forced), forced }
 }
 

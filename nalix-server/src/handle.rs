@@ -9,7 +9,7 @@ use nalix_core::{
 };
 
 use crate::{
-    accept,
+    Hub, accept,
     inner::{Inner, Stage},
 };
 
@@ -30,6 +30,11 @@ impl ServerHandle {
         self.inner.local_addrs.get().cloned().unwrap_or_default()
     }
 
+    /// The server's connections and groups.
+    pub fn hub(&self) -> Hub {
+        self.inner.hub.clone()
+    }
+
     /// How many connections are open; those in the handshake are not counted.
     pub fn connection_count(&self) -> usize {
         self.inner.hub.count()
@@ -37,7 +42,7 @@ impl ServerHandle {
 
     /// How many links were turned away since there were too many.
     pub fn refused_count(&self) -> usize {
-        self.inner.hub.refused()
+        self.inner.links.refused()
     }
 
     /// The open connections as of now, in no order.

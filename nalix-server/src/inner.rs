@@ -14,7 +14,7 @@ use nalix_core::{
 };
 use tokio::sync::watch;
 
-use crate::{handshakes::Handshakes, hub::Hub, layered::MakeServing};
+use crate::{Hub, handshakes::Handshakes, layered::MakeServing, links::Links};
 
 /// What every task of a server shares.
 pub(crate) struct Inner {
@@ -23,7 +23,8 @@ pub(crate) struct Inner {
     pub(crate) contracts: Contracts,
     pub(crate) options: Options,
     pub(crate) security: ServerSecurity,
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) hub: Hub,
+    pub(crate) links: Arc<Links>,
     pub(crate) handshakes: Arc<Handshakes>,
     pub(crate) stage: watch::Sender<Stage>,
     pub(crate) drain_timeout: Duration,

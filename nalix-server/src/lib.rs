@@ -45,19 +45,22 @@ mod builder;
 mod cores;
 mod drain;
 mod error;
+mod group;
 mod handle;
 mod handshakes;
 mod hub;
 mod inner;
 mod layered;
+mod links;
+mod registry;
 mod security;
 mod server;
 pub mod store;
 
 pub use nalix_core::{
-    Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Failure, OneWay,
-    Opcode, Packet, Request, RequestBuilder, RequestError, RequestFuture, Resumption, SendError, Side, State,
-    Status, Wire,
+    Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Encoded, Failure,
+    OneWay, Opcode, Packet, Request, RequestBuilder, RequestError, RequestFuture, Resumption, SendError,
+    Side, State, Status, Wire,
     connection::Options,
     controller::{Call, CallKind, Extract, Reply, ReplyKind, Require, Router, RouterError},
     error::{DecodeError, DuplicateError, EncodeError},
@@ -73,7 +76,9 @@ pub use self::{
     builder::{Cores, ServerBuilder},
     drain::DrainReport,
     error::BuildError,
+    group::{Answer, Ask, Delivery, Group, Join, Member, Members, Presence, PresenceEvent, Sent},
     handle::ServerHandle,
+    hub::{Hub, HubExt},
     server::Server,
 };
 

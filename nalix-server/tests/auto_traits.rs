@@ -4,9 +4,9 @@ use std::{error::Error, fmt::Debug};
 
 use nalix_client::{Client, ClientBuilder, ConnectError, RouterError, Session, SessionState};
 use nalix_server::{
-    BuildError, Call, CloseReason, Connection, Context, DrainReport, Failure, Options, Reply, RequestError,
-    Router, SendError, Server, ServerBuilder, ServerHandle, State, Status, link::memory, packet,
-    packet_controller,
+    BuildError, Call, CloseReason, Connection, Context, DrainReport, Encoded, Failure, Group, Hub, Member, Members,
+    Options, Presence, PresenceEvent, Reply, RequestError, Router, SendError, Server, ServerBuilder, ServerHandle, State,
+    Status, link::memory, packet, packet_controller,
 };
 
 #[packet(opcode = 0x1001, reply = u32)]
@@ -40,6 +40,12 @@ fn handles_are_shared_and_cloned() {
     is_handle::<Context>();
     is_handle::<Router>();
     is_handle::<State<String>>();
+    is_handle::<Hub>();
+    is_handle::<Group>();
+    is_handle::<Member>();
+    is_handle::<Members>();
+    is_handle::<PresenceEvent>();
+    is_handle::<Encoded<Noted>>();
     is_handle::<Options>();
     is_handle::<SessionState>();
     is_handle::<CloseReason>();

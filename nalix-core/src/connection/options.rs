@@ -31,6 +31,16 @@ pub struct Options {
     ///
     /// Too low makes senders wait for each flush; too high lets a peer that does not read take that much memory.
     pub outbox: usize,
+    /// Packets that are sent as droppable are left out while this many bytes wait to be written. Default 64 KiB.
+    ///
+    /// Too low leaves packets out at every burst; too high lets a peer that reads slowly get them late. Zero leaves all of
+    /// them out.
+    pub drop_mark: usize,
+    /// How many packets of which only the latest counts may wait to be written, each of another key. Default 1,024.
+    ///
+    /// Too low leaves keys out; too high lets a peer that does not read take more memory, though never more than
+    /// `outbox` once more. Zero leaves all of them out.
+    pub max_latest: usize,
     /// How many packets that do not decode a peer may send before the connection is closed; one is forgiven each second.
     /// Default 100. The largest number means that none of them closes it.
     ///
@@ -61,6 +71,8 @@ impl Default for Options {
             max_calls: 1_024,
             max_queued: 1_024,
             outbox: 1 << 20,
+            drop_mark: 64 * 1024,
+            max_latest: 1_024,
             max_malformed: 100,
             handshake_timeout: Duration::from_secs(10),
             close_timeout: Duration::from_secs(1),

@@ -22,6 +22,21 @@ impl Attributes {
         map.get(&TypeId::of::<T>()).and_then(|any| Arc::clone(any).downcast().ok())
     }
 
+    pub(super) fn get_or_set<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        if let Some(value) = self.get() {
+            return value;
+        }
+        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        match map.get(&TypeId::of::<T>()).and_then(|any| Arc::clone(any).downcast().ok()) {
+            Some(value) => value,
+            None => {
+                let value = Arc::new(make());
+                map.insert(TypeId::of::<T>(), Arc::<T>::clone(&value));
+                value
+            }
+        }
+    }
+
     pub(super) fn remove<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         map.remove(&TypeId::of::<T>()).and_then(|old| old.downcast().ok())

@@ -6,7 +6,7 @@ use super::{RequestBuilder, Resumption, SendError, SendFuture, send, shared::Sha
 use crate::{
     ConnectionId,
     handshake::{PublicKey, Sealing},
-    packet::{OneWay, Request},
+    packet::{Encoded, OneWay, Request},
     status::{CloseCode, CloseReason},
 };
 
@@ -42,7 +42,7 @@ impl Connection {
 
     /// Its number in this process.
     pub fn id(&self) -> ConnectionId {
-        self.shared.setup.id
+        self.shared.setup.number.id()
     }
 
     /// The peer's address, where the link has addresses.
@@ -105,6 +105,28 @@ impl Connection {
     /// [`SendError::Full`] if the outbox has no room now, else as [`Connection::send`].
     pub fn try_send<P: OneWay>(&self, packet: &P) -> Result<(), SendError> {
         send::try_send(&self.shared, packet)
+    }
+
+    /// Sends a one-way packet that may be left out: if [`Options::drop_mark`](crate::connection::Options) bytes or more
+    /// wait to be written, it is.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] if it has been left out, else as [`Connection::send`].
+    pub fn try_send_droppable<P: OneWay>(&self, packet: &P) -> Result<(), SendError> {
+        send::try_send_droppable(&self.shared, packet)
+    }
+
+    /// Sends a one-way packet of which only the latest counts: it replaces the packet of the same type and key that has
+    /// not been written yet, if there is one.
+    ///
+    /// The packets of this kind that wait are written after all others that wait by then, so their order to others is
+    /// not kept.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] if as many keys wait already as [`Options::max_latest`](crate::connection::Options) allows, or as
+    /// many bytes as `outbox`, and this one is not among them; else as [`Connection::send`].
+    pub fn try_send_latest<P: OneWay>(&self, key: u64, packet: &Encoded<P>) -> Result<(), SendError> {
+        send::try_send_latest(&self.shared, key, packet)
     }
 
     /// Closes the connection: what is in the outbox is written, the peer is told, every call in flight ends. Returns at
@@ -173,6 +195,13 @@ impl Connection {
     /// The value of this type kept with the connection.
     pub fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.shared.attributes.get()
+    }
+
+    /// The value of this type kept with the connection; if there is none, the one that `make` makes is kept.
+    ///
+    /// Of several who ask at once, all get the same. `make` must not touch the values kept with the connection.
+    pub fn get_or_set<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        self.shared.attributes.get_or_set(make)
     }
 
     /// Takes the value of this type out.

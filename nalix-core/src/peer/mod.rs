@@ -6,6 +6,8 @@ mod calls;
 mod early;
 mod error;
 mod handle;
+mod latest;
+mod number;
 mod request;
 mod resumption;
 mod send;
@@ -14,6 +16,7 @@ mod waiters;
 
 pub(crate) use self::{
     calls::Answer,
+    number::Number,
     shared::{Commands, Setup, Shared},
 };
 pub use self::{

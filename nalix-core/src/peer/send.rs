@@ -9,12 +9,13 @@ use std::{
 
 use super::{
     SendError,
+    latest::Bounds,
     shared::{Shared, State, wake},
     waiters::Ticket,
 };
 use crate::{
     frame::{Head, Metadata},
-    packet::OneWay,
+    packet::{Encoded, OneWay},
     session::Cover,
 };
 
@@ -89,18 +90,55 @@ impl<P: OneWay> Drop for SendFuture<'_, P> {
 
 /// Appends the packet if there is room right now.
 pub(super) fn try_send<P: OneWay>(shared: &Shared, packet: &P) -> Result<(), SendError> {
+    put::<P>(shared, |state| if state.has_room() { append(state, packet) } else { Err(SendError::Full) })
+}
+
+/// Appends the packet if little waits.
+pub(super) fn try_send_droppable<P: OneWay>(shared: &Shared, packet: &P) -> Result<(), SendError> {
+    let mark = shared.setup.drop_mark;
+    put::<P>(shared, |state| {
+        let little = state.backlog() < mark && state.has_room();
+        if little { append(state, packet) } else { Err(SendError::Full) }
+    })
+}
+
+/// Puts the packet in the place of the one with the same key.
+pub(super) fn try_send_latest<P: OneWay>(
+    shared: &Shared,
+    key: u64,
+    packet: &Encoded<P>,
+) -> Result<(), SendError> {
+    let setup = &shared.setup;
+    let limit = setup.terms.max_message;
+    if packet.payload().len() > limit {
+        return Err(SendError::TooLarge { limit });
+    }
+    let bounds = Bounds { packets: setup.max_latest, bytes: setup.outbox };
+    put::<P>(
+        shared,
+        |state| {
+            if state.latest.put(key, packet, bounds) { Ok(()) } else { Err(SendError::Full) }
+        },
+    )
+}
+
+/// Runs `f` under the lock unless nothing can be sent, and wakes the driver if it has put something there.
+fn put<P: OneWay>(
+    shared: &Shared,
+    f: impl FnOnce(&mut State) -> Result<(), SendError>,
+) -> Result<(), SendError> {
     if P::ENCRYPT && !shared.is_secured() {
         return Err(SendError::EncryptionRequired);
     }
-    shared.with(|state| {
-        if let Some(reason) = state.gone() {
-            return Err(SendError::Closed(reason.clone()));
-        }
-        if !state.has_room() {
-            return Err(SendError::Full);
-        }
-        append(state, packet)
-    })
+    let mut state = shared.lock();
+    if let Some(reason) = state.gone() {
+        return Err(SendError::Closed(reason.clone()));
+    }
+    f(&mut state)?;
+    let driver = shared.wake_driver(&mut state);
+    drop(state);
+    wake([driver]);
+    Ok(())
 }
 
 fn append<P: OneWay>(state: &mut State, packet: &P) -> Result<(), SendError> {

@@ -15,11 +15,13 @@ use tokio::{sync::watch, time::Instant};
 use super::{
     attributes::Attributes,
     calls::{Answer, Calls, Unsealed},
+    latest::Latest,
+    number::Number,
     resumption::Resumption,
     waiters::{Ticket, Waiters},
 };
 use crate::{
-    CallId, ConnectionId,
+    CallId,
     error::ProtocolError,
     handshake::{PublicKey, Sealing, Terms},
     link::TryWrite,
@@ -30,7 +32,7 @@ use crate::{
 /// What is known of a connection when its handshake is done.
 #[derive(Debug)]
 pub(crate) struct Setup {
-    pub(crate) id: ConnectionId,
+    pub(crate) number: Number,
     pub(crate) peer_addr: Option<SocketAddr>,
     pub(crate) local_addr: Option<SocketAddr>,
     pub(crate) terms: Terms,
@@ -42,6 +44,10 @@ pub(crate) struct Setup {
     pub(crate) direct: Option<Arc<dyn TryWrite>>,
     /// Senders wait once this many bytes wait to be written.
     pub(crate) outbox: usize,
+    /// Droppable packets are left out while this many bytes wait.
+    pub(crate) drop_mark: usize,
+    /// How many packets wait at once of which only the latest counts.
+    pub(crate) max_latest: usize,
     /// How long a request waits for its answer unless it says otherwise.
     pub(crate) request_timeout: Option<Duration>,
 }
@@ -65,6 +71,8 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) out: Outbound,
+    /// What is appended to it last, when the driver takes it.
+    pub(super) latest: Latest,
     pub(super) calls: Calls,
     pub(super) waiters: Waiters,
     /// Bytes that the driver has taken and the link does not take.
@@ -126,6 +134,7 @@ impl Shared {
     pub(crate) fn new(mut setup: Setup, out: Outbound) -> Self {
         let state = State {
             out,
+            latest: Latest::default(),
             calls: Calls::new(setup.terms.calls_out),
             waiters: Waiters::default(),
             unsent: 0,
@@ -277,6 +286,7 @@ impl Shared {
     pub(crate) fn take_output(&self, writing: &mut Vec<u8>) -> Rest {
         let mut state = self.lock();
         state.unsent = 0;
+        state.settle_latest();
         if !state.out.is_empty() {
             self.writing.store(true, Ordering::Relaxed);
             *writing = state.out.take(std::mem::take(writing));
@@ -341,6 +351,7 @@ impl Shared {
         let mut state = self.lock();
         let reason = state.closing.get_or_insert(reason).clone();
         if !state.sealed {
+            state.settle_latest();
             f(&mut state.out, &reason);
             state.sealed = true;
         }
@@ -398,6 +409,7 @@ impl Shared {
         state.closed = Some(reason.clone());
         state.driver = None;
         state.direct = None;
+        state.latest = Latest::default();
         let written = written + state.written;
         state.calls.fail_all(written, &mut wakers);
         state.waiters.all(&mut wakers);
@@ -435,8 +447,13 @@ impl State {
         self.backlog() < self.outbox
     }
 
+    /// Nothing replaces the packets any more of which only the latest counts.
+    fn settle_latest(&mut self) {
+        self.latest.append_to(&mut self.out);
+    }
+
     /// Bytes that wait to be written.
-    fn backlog(&self) -> usize {
+    pub(super) fn backlog(&self) -> usize {
         self.unsent + self.out.len()
     }
 

@@ -7,6 +7,7 @@ mod bad;
 mod blob;
 mod frames;
 mod live;
+mod members;
 mod pair;
 mod raw;
 mod recorder;
@@ -17,6 +18,7 @@ pub(crate) use self::{
     blob::Blob,
     frames::{cancel, frame, notify, packet_with, record, request, status},
     live::{Guard, Live},
+    members::{Inbox, deaf, member},
     pair::{Both, server, session},
     raw::RawPeer,
     recorder::{Line, Recorder},

@@ -5,13 +5,7 @@ mod connect;
 mod error;
 mod io;
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{fmt, sync::Arc};
 
 use self::error::farewell;
 pub use self::{
@@ -21,11 +15,10 @@ pub use self::{
 };
 use super::Options;
 use crate::{
-    ConnectionId,
     error::ProtocolError,
     handshake::{PublicKey, Secrets, SessionTicket, Terms},
     link::Link,
-    peer::{Resumption, Setup, Shared},
+    peer::{Number, Resumption, Setup, Shared},
     record::RecordKind,
     session::{Inbound, Outbound},
 };
@@ -88,7 +81,7 @@ pub(super) fn settle<L: Link>(
 ) -> Established<L> {
     let resumed = resumption.as_ref().is_some_and(Resumption::is_resumed);
     let setup = Setup {
-        id: next_id(),
+        number: Number::take(),
         peer_addr: link.peer_addr(),
         local_addr: link.local_addr(),
         direct: link.direct(),
@@ -96,6 +89,8 @@ pub(super) fn settle<L: Link>(
         peer_key,
         resumption,
         outbox: options.outbox,
+        drop_mark: options.drop_mark,
+        max_latest: options.max_latest,
         request_timeout: options.request_timeout,
     };
     let shared = Arc::new(Shared::new(setup, outbound));
@@ -104,9 +99,4 @@ pub(super) fn settle<L: Link>(
 
 fn unexpected(kind: RecordKind) -> ConnectError {
     ConnectError::Protocol(ProtocolError::UnexpectedRecord { found: kind.name() })
-}
-
-fn next_id() -> ConnectionId {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    ConnectionId::new(NEXT.fetch_add(1, Ordering::Relaxed))
 }

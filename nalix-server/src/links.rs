@@ -1,20 +1,19 @@
-//! The server's connections.
+//! The server's links, from the moment they are there.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
-use nalix_core::{Connection, ConnectionId};
+use nalix_core::Connection;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
-/// Every connection of a server, from the moment its link is there.
+use crate::{Hub, group::leave_all};
+
+/// How many links there are, and how many there may be.
 #[derive(Debug)]
-pub(crate) struct Hub {
-    open: Mutex<HashMap<ConnectionId, Connection>>,
+pub(crate) struct Links {
+    hub: Hub,
     /// Links whose task is alive, in the handshake or open.
     alive: watch::Sender<usize>,
     max: usize,
@@ -23,10 +22,10 @@ pub(crate) struct Hub {
     courtesies: Semaphore,
 }
 
-impl Hub {
-    pub(crate) fn new(max: usize) -> Self {
+impl Links {
+    pub(crate) fn new(hub: Hub, max: usize) -> Self {
         Self {
-            open: Mutex::default(),
+            hub,
             alive: watch::Sender::new(0),
             max,
             refused: AtomicUsize::new(0),
@@ -42,7 +41,7 @@ impl Hub {
             room
         });
         if entered {
-            return Some(Present { hub: Arc::clone(self), id: None });
+            return Some(Present { links: Arc::clone(self), connection: None });
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
         None
@@ -52,11 +51,6 @@ impl Hub {
     /// away are not to hold more links than those who were let in.
     pub(crate) fn courtesy(&self) -> Option<SemaphorePermit<'_>> {
         self.courtesies.try_acquire().ok()
-    }
-
-    /// Open connections.
-    pub(crate) fn count(&self) -> usize {
-        self.lock().len()
     }
 
     /// Links that are open or in the handshake.
@@ -69,48 +63,40 @@ impl Hub {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// The open connections as of now.
-    pub(crate) fn connections(&self) -> Vec<Connection> {
-        self.lock().values().cloned().collect()
-    }
-
-    pub(crate) fn get(&self, id: ConnectionId) -> Option<Connection> {
-        self.lock().get(&id).cloned()
-    }
-
     /// Waits until no link is left.
     pub(crate) async fn empty(&self) {
         let mut alive = self.alive.subscribe();
         // The sender lives as long as `self`.
         drop(alive.wait_for(|&alive| alive == 0).await);
     }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ConnectionId, Connection>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// One link's place in the hub. Dropping it frees the place, however the link's task ends.
+/// One link's place. Dropping it frees the place, however the link's task ends.
 #[derive(Debug)]
 pub(crate) struct Present {
-    hub: Arc<Hub>,
-    id: Option<ConnectionId>,
+    links: Arc<Links>,
+    connection: Option<Connection>,
 }
 
 impl Present {
     /// The handshake is done.
     pub(crate) fn open(&mut self, connection: Connection) {
-        self.id = Some(connection.id());
-        self.hub.lock().insert(connection.id(), connection);
+        self.links.hub.enter(connection.clone());
+        self.connection = Some(connection);
+    }
+
+    /// The connection has ended, and what is left to do for it may take a while.
+    pub(crate) fn leave_groups(&self) {
+        self.connection.as_ref().map(leave_all);
     }
 }
 
 impl Drop for Present {
     fn drop(&mut self) {
-        if let Some(id) = self.id {
-            self.hub.lock().remove(&id);
+        if let Some(connection) = &self.connection {
+            self.links.hub.leave(connection);
         }
-        self.hub.alive.send_modify(|alive| *alive -= 1);
+        self.links.alive.send_modify(|alive| *alive -= 1);
     }
 }
 
@@ -123,16 +109,16 @@ mod tests {
 
     #[test]
     fn closing_one_at_the_limit_admits_exactly_one() {
-        let hub = Arc::new(Hub::new(2));
-        let first = hub.enter();
-        let second = hub.enter();
+        let links = Arc::new(Links::new(Hub::new(1), 2));
+        let first = links.enter();
+        let second = links.enter();
         assert!(first.is_some() && second.is_some());
-        assert!(hub.enter().is_none());
+        assert!(links.enter().is_none());
         drop(first);
-        let third = hub.enter();
+        let third = links.enter();
         assert!(third.is_some());
-        assert!(hub.enter().is_none());
+        assert!(links.enter().is_none());
         drop((second, third));
-        assert_eq!((hub.alive(), hub.refused()), (0, 2));
+        assert_eq!((links.alive(), links.refused()), (0, 2));
     }
 }

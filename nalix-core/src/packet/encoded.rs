@@ -1,0 +1,100 @@
+//! A packet that is encoded once and sent many times.
+
+use std::{fmt, marker::PhantomData};
+
+use bytes::Bytes;
+
+use super::{OneWay, Packet, Request};
+use crate::{
+    Opcode,
+    error::EncodeError,
+    schema::{Describe, SchemaBuilder, Type},
+    wire::{Encode, Writer, to_vec},
+};
+
+/// A packet, encoded once for many connections. Clones share the bytes.
+///
+/// It is a packet itself, of the same opcode and kind as `P`: what sends or asks with a `P` takes an `Encoded<P>`, and
+/// copies bytes where it would encode. What `P` says of its encryption holds for it.
+///
+/// ```
+/// use nalix_core::{Connection, Encoded, packet};
+///
+/// #[packet(opcode = 0x3001)]
+/// struct Moved {
+///     x: f32,
+///     y: f32,
+/// }
+///
+/// fn tell(everybody: &[Connection], moved: &Moved) -> Result<(), Box<dyn std::error::Error>> {
+///     let encoded = Encoded::new(moved)?;
+///     for connection in everybody {
+///         connection.try_send(&encoded)?;
+///     }
+///     Ok(())
+/// }
+/// ```
+pub struct Encoded<P> {
+    payload: Bytes,
+    packet: PhantomData<fn() -> P>,
+}
+
+impl<P: Packet> Encoded<P> {
+    /// Encodes a packet. How long it may be is a matter of each connection, and checked when it is sent.
+    ///
+    /// # Errors
+    /// [`EncodeError`] if the packet breaks a rule of its own type, such as a `max_len`.
+    pub fn new(packet: &P) -> Result<Self, EncodeError> {
+        Ok(Self { payload: to_vec(packet)?.into(), packet: PhantomData })
+    }
+
+    /// The encoded packet.
+    pub fn payload(&self) -> &Bytes {
+        &self.payload
+    }
+}
+
+impl<P> Clone for Encoded<P> {
+    fn clone(&self) -> Self {
+        Self { payload: self.payload.clone(), packet: PhantomData }
+    }
+}
+
+/// Without the content: it may be confidential.
+impl<P: Packet> fmt::Debug for Encoded<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Encoded").field("packet", &P::NAME).field("len", &self.payload.len()).finish()
+    }
+}
+
+impl<P> Encode for Encoded<P> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.put(&self.payload);
+    }
+
+    #[inline]
+    fn size_hint(&self) -> usize {
+        self.payload.len()
+    }
+}
+
+impl<P: Describe> Describe for Encoded<P> {
+    fn describe(builder: &mut SchemaBuilder) -> Type {
+        P::describe(builder)
+    }
+}
+
+impl<P: Packet> Packet for Encoded<P> {
+    const OPCODE: Opcode = P::OPCODE;
+    const NAME: &'static str = P::NAME;
+    const EXACT: bool = P::EXACT;
+    const ENCRYPT: bool = P::ENCRYPT;
+}
+
+impl<P: OneWay> OneWay for Encoded<P> {}
+
+impl<P: Request> Request for Encoded<P> {
+    type Reply = P::Reply;
+    type Error = P::Error;
+}

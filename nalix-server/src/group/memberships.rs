@@ -1,0 +1,35 @@
+//! The groups that a connection is in.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nalix_core::Connection;
+
+use super::room::Room;
+
+/// Kept with each connection that has ever joined a group.
+#[derive(Debug, Default)]
+pub(super) struct Memberships(Mutex<Vec<Arc<Room>>>);
+
+impl Memberships {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Vec<Arc<Room>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The groups that a connection is in.
+pub(super) fn of(connection: &Connection) -> Vec<Arc<Room>> {
+    connection.get::<Memberships>().map(|memberships| memberships.lock().clone()).unwrap_or_default()
+}
+
+/// Takes a connection out of all its groups, and returns how many they were. If it has ended, it never joins one again.
+pub(crate) fn leave_all(connection: &Connection) -> usize {
+    let Some(memberships) = connection.get::<Memberships>() else { return 0 };
+    let mut list = memberships.lock();
+    let rooms = std::mem::take(&mut *list);
+    let after: Vec<_> = rooms.iter().map(|room| room.remove(connection.id())).collect();
+    drop(list);
+    for after in after {
+        after.run();
+    }
+    rooms.len()
+}

@@ -1,0 +1,153 @@
+//! All connections of a server, and their groups.
+
+mod context;
+
+use std::{fmt, hash::Hash, sync::Arc};
+
+use nalix_core::{CloseReason, Connection, ConnectionId, OneWay};
+
+pub use self::context::HubExt;
+use crate::{
+    Delivery, Group, Sent,
+    group::{Groups, deliver, leave_all},
+    registry::Registry,
+};
+
+/// The open connections of a server, and their groups. A handle, cheap to clone.
+///
+/// A handler gets it as `ctx.hub()` (see [`HubExt`]) or as an argument of its own, everybody else from
+/// [`ServerHandle::hub`](crate::ServerHandle::hub).
+///
+/// ```
+/// use nalix_server::{Hub, packet, packet_controller};
+///
+/// #[packet(opcode = 0x1001, reply = u64)]
+/// struct HowMany;
+///
+/// struct Census;
+///
+/// #[packet_controller]
+/// impl Census {
+///     #[packet]
+///     fn how_many(&self, hub: Hub, _: HowMany) -> u64 {
+///         hub.count() as u64
+///     }
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Hub {
+    registry: Arc<Registry>,
+    groups: Arc<Groups>,
+    delivery: Delivery,
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub")
+            .field("connections", &self.count())
+            .field("groups", &self.group_count())
+            .field("delivery", &self.delivery)
+            .finish()
+    }
+}
+
+impl Hub {
+    pub(crate) fn new(max_groups_per_connection: usize) -> Self {
+        let registry = Arc::new(Registry::new());
+        let groups = Arc::new(Groups::new(Arc::clone(&registry), max_groups_per_connection));
+        Self { registry, groups, delivery: Delivery::default() }
+    }
+
+    /// The connection is open.
+    pub(crate) fn enter(&self, connection: Connection) {
+        self.registry.insert(connection);
+    }
+
+    /// The connection has ended, and its hooks have run.
+    pub(crate) fn leave(&self, connection: &Connection) {
+        self.registry.remove(connection.id());
+        leave_all(connection);
+    }
+
+    /// The open connection with this id.
+    pub fn get(&self, id: ConnectionId) -> Option<Connection> {
+        self.registry.get(id)
+    }
+
+    /// Whether there is an open connection with this id.
+    pub fn contains(&self, id: ConnectionId) -> bool {
+        self.registry.contains(id)
+    }
+
+    /// How many connections are open; those in the handshake are not counted.
+    pub fn count(&self) -> usize {
+        self.registry.count()
+    }
+
+    /// The open connections as of now, in no order.
+    pub fn connections(&self) -> Vec<Connection> {
+        self.registry.all()
+    }
+
+    /// Closes the connection with this id for the given reason, which its peer is told. Returns whether there is one.
+    pub fn close(&self, id: ConnectionId, reason: CloseReason) -> bool {
+        let found = self.get(id);
+        if let Some(connection) = &found {
+            connection.close_with(reason);
+        }
+        found.is_some()
+    }
+
+    /// Closes the connections that `unwanted` says, and returns how many.
+    pub fn close_where(&self, reason: &CloseReason, mut unwanted: impl FnMut(&Connection) -> bool) -> usize {
+        let mut closed = 0;
+        for connection in self.connections().iter().filter(|&connection| unwanted(connection)) {
+            connection.close_with(reason.clone());
+            closed += 1;
+        }
+        closed
+    }
+
+    /// The same hub, to send to all in another way.
+    #[must_use]
+    pub fn with(&self, delivery: Delivery) -> Self {
+        Self { delivery, ..self.clone() }
+    }
+
+    /// Sends a one-way packet to all open connections, by the handle's [`Delivery`]. It is encoded once.
+    pub fn send_all<P: OneWay>(&self, packet: &P) -> Sent {
+        deliver(packet, self.delivery, self.connections().iter())
+    }
+
+    /// Sends a one-way packet to the connections that `wanted` says.
+    pub fn send_where<P: OneWay>(&self, packet: &P, mut wanted: impl FnMut(&Connection) -> bool) -> Sent {
+        let connections = self.connections();
+        deliver(packet, self.delivery, connections.iter().filter(|&connection| wanted(connection)))
+    }
+
+    /// The group of this name. Keys of any type do; equal values of different types name different groups, except that
+    /// texts are texts, whether `&'static str`, `String`, `Cow<'static, str>`, `Arc<str>` or `Box<str>`.
+    ///
+    /// A key's `Hash` and `Eq` run under a lock, and must not touch groups.
+    pub fn group<K>(&self, key: K) -> Group
+    where
+        K: Hash + Eq + Send + Sync + 'static,
+    {
+        Group::new(&self.groups, key)
+    }
+
+    /// How many groups there are: with members, handles or subscriptions.
+    pub fn group_count(&self) -> usize {
+        self.groups.count()
+    }
+
+    /// The groups that a connection is in, in no order.
+    pub fn groups_of(&self, connection: &Connection) -> Vec<Group> {
+        Group::of(connection)
+    }
+
+    /// Takes a connection out of all its groups, and returns how many they were. This happens by itself when it ends.
+    pub fn leave_all(&self, connection: &Connection) -> usize {
+        leave_all(connection)
+    }
+}
