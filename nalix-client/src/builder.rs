@@ -1,9 +1,13 @@
 //! Puts a client together and connects it.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
 
 use nalix_core::{
-    CloseCode, CloseReason, Request, RequestError,
+    CloseCode, CloseReason, Connection, Push, Request, RequestError,
     connection::{ConnectError, EarlyRequest, Options},
     controller::{Controller, Router, RouterBuilder, RouterError},
     handshake::{ClientSecurity, Contracts, Identity, PublicKey, Sealing, SessionTicket},
@@ -27,6 +31,7 @@ impl Client {
             options: Options::default(),
             router: Router::builder(),
             serves: false,
+            listeners: Listeners::default(),
         }
     }
 }
@@ -41,6 +46,33 @@ pub struct ClientBuilder {
     options: Options,
     router: RouterBuilder,
     serves: bool,
+    listeners: Listeners,
+}
+
+/// What to do on the connection before anything has been read from it.
+///
+/// The lock is never waited for. It lets closures be shared that are not made for it, and with them the builder.
+#[derive(Default)]
+pub(crate) struct Listeners(Mutex<Vec<Install>>);
+
+type Install = Box<dyn FnOnce(&Connection) + Send>;
+
+impl Listeners {
+    pub(crate) fn install(self, connection: &Connection) {
+        for install in self.0.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            install(connection);
+        }
+    }
+
+    fn push(&mut self, install: Install) {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner).push(install);
+    }
+}
+
+impl fmt::Debug for Listeners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listeners").finish_non_exhaustive()
+    }
 }
 
 impl ClientBuilder {
@@ -102,6 +134,27 @@ impl ClientBuilder {
     pub fn controller<C: Controller>(mut self, controller: C) -> Self {
         self.router.add(controller);
         self.serves = true;
+        self
+    }
+
+    /// Calls a closure with each one-way packet of this type, as [`Session::on`] does, from the very first that the server
+    /// sends until the session is over.
+    ///
+    /// ```no_run
+    /// # use nalix_client::{Client, packet};
+    /// #[packet(opcode = 0x3002)]
+    /// struct Motd(String);
+    ///
+    /// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+    /// let session = Client::builder("tcp://127.0.0.1:7777")
+    ///     .plaintext()
+    ///     .on::<Motd>(|motd| println!("{}", motd.0))
+    ///     .connect()
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn on<T: Push>(mut self, f: impl FnMut(Arc<T>) + Send + 'static) -> Self {
+        self.listeners.push(Box::new(move |connection| connection.on(f).keep()));
         self
     }
 
@@ -189,6 +242,7 @@ impl ClientBuilder {
             router,
             options: self.options.in_range(),
             connect_timeout: self.connect_timeout,
+            listeners: self.listeners,
         })
     }
 }

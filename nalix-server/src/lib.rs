@@ -48,9 +48,9 @@ mod server;
 pub mod store;
 
 pub use nalix_core::{
-    Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Failure, OneWay,
-    Opcode, Packet, Request, RequestBuilder, RequestError, RequestFuture, Resumption, SendError, Side, State,
-    Status, Wire,
+    Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Failure, Lag,
+    Lagged, Listener, OneWay, Opcode, Packet, Push, Queue, Request, RequestBuilder, RequestError,
+    RequestFuture, Resumption, SendError, SendFuture, Side, State, Status, Subscription, Wire,
     connection::Options,
     controller::{Call, CallKind, Extract, Reply, ReplyKind, Require, Router, RouterError},
     error::{DecodeError, DuplicateError, EncodeError},

@@ -16,6 +16,7 @@ mod inbox;
 mod options;
 mod patience;
 mod phase;
+mod pushes;
 mod running;
 mod timer;
 mod writing;

@@ -6,6 +6,7 @@ mod calls;
 mod early;
 mod error;
 mod handle;
+mod push;
 mod request;
 mod resumption;
 mod send;
@@ -14,12 +15,14 @@ mod waiters;
 
 pub(crate) use self::{
     calls::Answer,
+    push::Pushed,
     shared::{Commands, Setup, Shared},
 };
 pub use self::{
     early::EarlyRequest,
     error::{RequestError, SendError},
     handle::Connection,
+    push::{Lag, Lagged, Listener, Queue, Subscription},
     request::{RequestBuilder, RequestFuture},
     resumption::Resumption,
     send::SendFuture,

@@ -15,6 +15,7 @@ use tokio::{sync::watch, time::Instant};
 use super::{
     attributes::Attributes,
     calls::{Answer, Calls, Unsealed},
+    push::Pushes,
     resumption::Resumption,
     waiters::{Ticket, Waiters},
 };
@@ -44,12 +45,15 @@ pub(crate) struct Setup {
     pub(crate) outbox: usize,
     /// How long a request waits for its answer unless it says otherwise.
     pub(crate) request_timeout: Option<Duration>,
+    /// How many packets wait for a subscriber unless it says otherwise.
+    pub(crate) push_queue: usize,
 }
 
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) setup: Setup,
     pub(super) attributes: Attributes,
+    pub(crate) pushes: Arc<Pushes>,
     pub(super) closed: watch::Sender<Option<CloseReason>>,
     /// Whether the driver has bytes at hand that come before what is in the outbox. It sets this under the lock.
     writing: AtomicBool,
@@ -144,6 +148,7 @@ impl Shared {
         Self {
             setup,
             attributes: Attributes::default(),
+            pushes: Arc::new(Pushes::new()),
             closed: watch::Sender::new(None),
             writing: AtomicBool::new(false),
             draining: AtomicBool::new(false),
@@ -403,6 +408,7 @@ impl Shared {
         state.waiters.all(&mut wakers);
         drop(state);
         self.closed.send_replace(Some(reason.clone()));
+        self.pushes.end();
         for waker in wakers {
             waker.wake();
         }

@@ -97,6 +97,7 @@ pub(super) fn settle<L: Link>(
         resumption,
         outbox: options.outbox,
         request_timeout: options.request_timeout,
+        push_queue: options.push_queue,
     };
     let shared = Arc::new(Shared::new(setup, outbound));
     Established { link, inbound, shared, ticket: None, resumed, early_sent: false }
