@@ -1,13 +1,12 @@
 //! Puts a client together and connects it.
 
 use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use nalix_core::{
-    CloseCode, CloseReason, Connection, Push, Request, RequestError,
+    CloseCode, CloseReason, Push, Request, RequestError,
     connection::{ConnectError, EarlyRequest, Options},
     controller::{Controller, Router, RouterBuilder, RouterError},
     handshake::{ClientSecurity, Contracts, Identity, PublicKey, Sealing, SessionTicket},
@@ -15,7 +14,7 @@ use nalix_core::{
     registry::Registry,
 };
 
-use crate::{Session, address::Address, dial::Dialer, security::Security};
+use crate::{Session, address::Address, dial::Dialer, listeners::Listeners, security::Security};
 
 /// The way to a [`Session`].
 #[derive(Debug)]
@@ -47,32 +46,6 @@ pub struct ClientBuilder {
     router: RouterBuilder,
     serves: bool,
     listeners: Listeners,
-}
-
-/// What to do on the connection before anything has been read from it.
-///
-/// The lock is never waited for. It lets closures be shared that are not made for it, and with them the builder.
-#[derive(Default)]
-pub(crate) struct Listeners(Mutex<Vec<Install>>);
-
-type Install = Box<dyn FnOnce(&Connection) + Send>;
-
-impl Listeners {
-    pub(crate) fn install(self, connection: &Connection) {
-        for install in self.0.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            install(connection);
-        }
-    }
-
-    fn push(&mut self, install: Install) {
-        self.0.get_mut().unwrap_or_else(PoisonError::into_inner).push(install);
-    }
-}
-
-impl fmt::Debug for Listeners {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listeners").finish_non_exhaustive()
-    }
 }
 
 impl ClientBuilder {
@@ -154,7 +127,7 @@ impl ClientBuilder {
     /// # Ok(()) }
     /// ```
     pub fn on<T: Push>(mut self, f: impl FnMut(Arc<T>) + Send + 'static) -> Self {
-        self.listeners.push(Box::new(move |connection| connection.on(f).keep()));
+        self.listeners.add(f);
         self
     }
 

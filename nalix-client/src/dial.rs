@@ -13,7 +13,7 @@ use nalix_core::{
 use tokio::time::timeout;
 use tracing::{Instrument, Span};
 
-use crate::{Session, builder::Listeners};
+use crate::{Session, listeners::Listeners};
 
 /// Settings that have been checked.
 #[derive(Debug)]

@@ -20,6 +20,7 @@
 mod address;
 mod builder;
 mod dial;
+mod listeners;
 mod security;
 mod session;
 

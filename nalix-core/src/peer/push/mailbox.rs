@@ -221,3 +221,74 @@ impl<T> State<T> {
         self.waiting.pop_front().map(|first| Ok(first.packet))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Puts and reads in every pattern of so many steps: what is read and what is missed together are all that was put,
+    /// each at its place.
+    #[test]
+    fn a_gap_is_told_where_it_is_and_as_long_as_it_is() {
+        for lag in [Lag::DropOldest, Lag::DropNewest] {
+            for capacity in 0..4 {
+                for pattern in 0u32..1 << 12 {
+                    let mailbox = Mailbox::new(Queue::new(capacity, lag));
+                    let (mut put, mut read, mut missed) = (0u64, 0, 0);
+                    let mut check = |next: Option<Result<Arc<u64>, Lagged>>| {
+                        match next {
+                            Some(Ok(packet)) => {
+                                assert_eq!(*packet, read);
+                                read += 1;
+                            }
+                            Some(Err(Lagged { missed: n })) => {
+                                assert!(n > 0);
+                                (read, missed) = (read + n, missed + n);
+                            }
+                            None => {}
+                        }
+                        next.is_some()
+                    };
+                    for step in 0..12 {
+                        if pattern & 1 << step == 0 {
+                            mailbox.put(Arc::new(put));
+                            put += 1;
+                        } else {
+                            check(mailbox.try_next());
+                        }
+                        assert!(mailbox.lock().waiting.len() <= capacity.max(1));
+                    }
+                    while check(mailbox.try_next()) {}
+                    assert_eq!((read, missed), (put, mailbox.missed()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_latest_is_the_last_one_put_and_no_gap_is_told() {
+        let mailbox = Mailbox::new(Queue::latest());
+        for n in 0..10 {
+            mailbox.put(Arc::new(n));
+            if n == 3 {
+                assert_eq!(mailbox.try_next(), Some(Ok(Arc::new(3))));
+            }
+        }
+        assert_eq!(mailbox.try_next(), Some(Ok(Arc::new(9))));
+        assert_eq!((mailbox.try_next(), mailbox.missed()), (None, 3 + 5));
+    }
+
+    #[test]
+    fn what_waits_at_the_end_comes_before_the_end() {
+        let cx = &Context::from_waker(Waker::noop());
+        let mailbox = Mailbox::new(Queue::drop_newest(1));
+        assert!(mailbox.poll(cx).is_pending());
+        mailbox.put(Arc::new(1));
+        mailbox.put(Arc::new(2));
+        mailbox.close();
+        assert_eq!(mailbox.poll(cx), Poll::Ready(Some(Ok(Arc::new(1)))));
+        assert_eq!(mailbox.poll(cx), Poll::Ready(Some(Err(Lagged { missed: 1 }))));
+        assert_eq!(mailbox.poll(cx), Poll::Ready(None));
+        assert_eq!(mailbox.poll(cx), Poll::Ready(None));
+    }
+}

@@ -53,6 +53,7 @@ impl<T> Subscription<T> {
 
     /// The next packet, if one waits. `None` says that none does now; whether more can come,
     /// [`Connection::close_reason`](crate::Connection::close_reason) says.
+    #[allow(clippy::needless_pass_by_ref_mut, reason = "it has one reader, whichever way that reads")]
     pub fn try_next(&mut self) -> Option<Result<Arc<T>, Lagged>> {
         self.mailbox.try_next()
     }

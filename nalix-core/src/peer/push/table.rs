@@ -52,7 +52,7 @@ struct Table {
 #[derive(Clone)]
 struct Entry {
     opcode: Opcode,
-    /// Types of one opcode are told apart, though a program has more than one only if they are generic.
+    /// Types of one opcode are told apart, though a program has more than one only if it has made them by hand.
     ty: TypeId,
     id: u64,
     /// Whether the packet is taken from sealed records only.
