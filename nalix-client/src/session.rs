@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use nalix_core::{
-    CloseReason, Connection, Listener, OneWay, Push, Queue, Request, RequestBuilder, SendError, Subscription,
+    CloseReason, Connection, Listener, OneWay, Push, Queue, Request, RequestBuilder, SendError, SendFuture,
+    Subscription,
     connection::RouterCell,
     controller::{Controller, RouterError},
     handshake::SessionTicket,
@@ -74,15 +75,15 @@ impl Session {
         self.inner.connection.request(packet)
     }
 
-    /// Sends a one-way packet: done when it is in the outbox. Cancel safe. Takes a reference, since the packet is not
-    /// kept, where a request is kept until its turn has come.
+    /// Sends a one-way packet: done when it is in the outbox. Cancel safe: see [`SendFuture`]. Takes a reference, since the
+    /// packet is not kept, where a request is kept until its turn has come.
     ///
     /// A server that drains drops one-way packets; see [`SessionState::Draining`].
     ///
     /// # Errors
     /// [`SendError`] if the session is over or the packet cannot be sent.
-    pub async fn send<P: OneWay>(&self, packet: &P) -> Result<(), SendError> {
-        self.inner.connection.send(packet).await
+    pub fn send<'a, P: OneWay>(&'a self, packet: &'a P) -> SendFuture<'a, P> {
+        self.inner.connection.send(packet)
     }
 
     /// Sends a one-way packet without waiting.

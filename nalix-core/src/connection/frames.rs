@@ -167,6 +167,7 @@ impl<L: Link> Driver<L> {
         }
         // Put together where it goes, since it is too large to be handed around for nothing.
         let context = self.context.for_call(frame.opcode, deadline.map(tokio::time::Instant::into_std));
+        let context = context.with_entries(frame.entries);
         let buffer = self.buffers.pop().unwrap_or_default();
         let reply = ReplyBuffer::new(buffer, self.context.max_message());
         let call = Call::new(kind, route, context, frame.payload, reply);

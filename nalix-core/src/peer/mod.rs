@@ -1,6 +1,7 @@
 //! What the rest of a program holds of a connection: the [`Connection`] handle, and behind it the outbox and the table
 //! of calls in flight that it shares with the driver.
 
+mod attached;
 mod attributes;
 mod calls;
 mod early;

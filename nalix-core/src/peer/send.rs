@@ -9,6 +9,7 @@ use std::{
 
 use super::{
     SendError,
+    attached::Attached,
     shared::{Shared, State, wake},
     waiters::Ticket,
 };
@@ -25,6 +26,7 @@ use crate::{
 pub struct SendFuture<'a, P: OneWay> {
     shared: &'a Shared,
     packet: &'a P,
+    attached: Attached,
     ticket: Option<Ticket>,
     done: bool,
 }
@@ -37,7 +39,25 @@ impl<P: OneWay> fmt::Debug for SendFuture<'_, P> {
 
 impl<'a, P: OneWay> SendFuture<'a, P> {
     pub(super) fn new(shared: &'a Shared, packet: &'a P) -> Self {
-        Self { shared, packet, ticket: None, done: false }
+        Self { shared, packet, attached: Attached::default(), ticket: None, done: false }
+    }
+
+    /// Lets a key and a value travel with the packet, as [`RequestBuilder::metadata`](crate::RequestBuilder::metadata) does
+    /// with a request: for its handler. Subscribers are given the packet alone.
+    ///
+    /// What cannot travel fails with [`SendError::Encode`]; nothing is sent then.
+    ///
+    /// ```no_run
+    /// # use nalix_core::{Connection, packet};
+    /// # #[packet(opcode = 0x3001)]
+    /// # struct Moved { x: f32, y: f32 }
+    /// # async fn f(connection: Connection) -> Result<(), Box<dyn std::error::Error>> {
+    /// connection.send(&Moved { x: 1.0, y: 2.0 }).metadata("tenant", "blue").await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn metadata(mut self, key: &str, value: impl AsRef<[u8]>) -> Self {
+        self.attached.push(key, value.as_ref());
+        self
     }
 }
 
@@ -67,7 +87,7 @@ impl<P: OneWay> Future for SendFuture<'_, P> {
             }
             return Poll::Pending;
         }
-        let result = append(&mut state, this.packet);
+        let result = append(&mut state, this.packet, &this.attached);
         let next = state.next_waiter();
         let driver = this.shared.wake_driver(&mut state);
         drop(state);
@@ -99,13 +119,14 @@ pub(super) fn try_send<P: OneWay>(shared: &Shared, packet: &P) -> Result<(), Sen
         if !state.has_room() {
             return Err(SendError::Full);
         }
-        append(state, packet)
+        append(state, packet, &Attached::default())
     })
 }
 
-fn append<P: OneWay>(state: &mut State, packet: &P) -> Result<(), SendError> {
+fn append<P: OneWay>(state: &mut State, packet: &P, attached: &Attached) -> Result<(), SendError> {
     let head = Head::notify(P::OPCODE);
     let cover = Cover::of(P::ENCRYPT);
-    state.out.append(cover, head, Metadata::default(), packet.size_hint(), |w| packet.encode(w))?;
+    let metadata = (Metadata::default(), attached.entries()?);
+    state.out.append_with(cover, head, metadata, packet.size_hint(), |w| packet.encode(w))?;
     Ok(())
 }

@@ -236,13 +236,13 @@ mod tests {
                     let mailbox = Mailbox::new(Queue::new(capacity, lag));
                     let (mut put, mut read, mut missed) = (0u64, 0, 0);
                     let mut check = |next: Option<Result<Arc<u64>, Lagged>>| {
-                        match next {
+                        match &next {
                             Some(Ok(packet)) => {
-                                assert_eq!(*packet, read);
+                                assert_eq!(**packet, read);
                                 read += 1;
                             }
                             Some(Err(Lagged { missed: n })) => {
-                                assert!(n > 0);
+                                assert!(*n > 0);
                                 (read, missed) = (read + n, missed + n);
                             }
                             None => {}
