@@ -6,7 +6,7 @@ use std::{
 };
 
 use nalix_core::{
-    CloseCode, CloseReason, Push, Request, RequestError,
+    Push, Request, RequestError,
     connection::{ConnectError, EarlyRequest, Options},
     controller::{Controller, Router, RouterBuilder, RouterError},
     handshake::{ClientSecurity, Contracts, Identity, PublicKey, Sealing, SessionTicket},
@@ -170,17 +170,14 @@ impl ClientBuilder {
         let early = early(&dialer, &request);
         let frames = early.as_ref().map_or(&[][..], EarlyRequest::frames);
         let opened = dialer.connect(&host, frames).await?;
-        let (sent, lost) = (opened.early_sent(), opened.early_lost);
+        let (sent, lost) = (opened.early_sent(), opened.early_lost.clone());
         let (session, answer) = dialer.start(opened, |connection| {
             early.as_ref().filter(|_| sent).and_then(|early| early.on(connection))
         });
-        let result = match answer {
-            Some(answer) => answer.await,
-            None if lost || sent => {
-                let reason = CloseReason::new(CloseCode::TicketRefused, "the session was not resumed");
-                Err(RequestError::Disconnected { maybe_executed: true, reason })
-            }
-            None => session.request(request).await,
+        let result = match (answer, lost) {
+            (Some(answer), _) => answer.await,
+            (None, Some(reason)) => Err(RequestError::Disconnected { maybe_executed: true, reason }),
+            (None, None) => session.request(request).await,
         };
         Ok((session, result))
     }

@@ -1,5 +1,7 @@
 //! Frames in, bytes out.
 
+use std::fmt;
+
 use super::{Cover, max_error};
 use crate::{
     error::EncodeError,
@@ -18,7 +20,6 @@ pub struct Appended {
 }
 
 /// Puts frames into records. Frames that are appended between two flushes share records.
-#[derive(Debug)]
 pub struct Outbound {
     buf: Vec<u8>,
     /// The record that is being filled.
@@ -33,7 +34,18 @@ pub struct Outbound {
     exhausted: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
+impl fmt::Debug for Outbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outbound")
+            .field("waiting", &self.buf.len())
+            .field("taken", &self.taken)
+            .field("sealing", &self.sealing)
+            .field("exhausted", &self.exhausted)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Copy)]
 struct Open {
     start: usize,
     cover: Cover,
@@ -81,7 +93,7 @@ impl Outbound {
     }
 
     /// Appends a frame whose payload `write` writes. `hint` is about how long that will be. `cover` says in what kind of
-    /// record it goes, where there is a choice; so far there is none, and all go in Plain records.
+    /// record it goes, where there is a choice: under [`Sealing::Marked`].
     ///
     /// # Errors
     /// [`EncodeError`] if the payload is over the message limit or cannot be encoded; nothing has been appended then.
@@ -182,7 +194,7 @@ impl Outbound {
         let n = write(&self.buf).min(self.buf.len());
         self.taken += n as u64;
         self.buf.drain(..n);
-        self.buf.is_empty()
+        self.buf.is_empty() && !self.exhausted
     }
 
     fn cover(&self, asked: Cover) -> Cover {
