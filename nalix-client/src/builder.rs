@@ -1,9 +1,12 @@
 //! Puts a client together and connects it.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use nalix_core::{
-    Request, RequestError,
+    Push, Request, RequestError,
     connection::{ConnectError, EarlyRequest, Options},
     controller::{Controller, Router, RouterBuilder, RouterError},
     handshake::{ClientSecurity, Contracts, Identity, PublicKey, Sealing, SessionTicket},
@@ -11,7 +14,7 @@ use nalix_core::{
     registry::Registry,
 };
 
-use crate::{Session, address::Address, dial::Dialer, security::Security};
+use crate::{Session, address::Address, dial::Dialer, listeners::Listeners, security::Security};
 
 /// The way to a [`Session`].
 #[derive(Debug)]
@@ -27,6 +30,7 @@ impl Client {
             options: Options::default(),
             router: Router::builder(),
             serves: false,
+            listeners: Listeners::default(),
         }
     }
 }
@@ -41,6 +45,7 @@ pub struct ClientBuilder {
     options: Options,
     router: RouterBuilder,
     serves: bool,
+    listeners: Listeners,
 }
 
 impl ClientBuilder {
@@ -102,6 +107,27 @@ impl ClientBuilder {
     pub fn controller<C: Controller>(mut self, controller: C) -> Self {
         self.router.add(controller);
         self.serves = true;
+        self
+    }
+
+    /// Calls a closure with each one-way packet of this type, as [`Session::on`] does, from the very first that the server
+    /// sends until the session is over.
+    ///
+    /// ```no_run
+    /// # use nalix_client::{Client, packet};
+    /// #[packet(opcode = 0x3002)]
+    /// struct Motd(String);
+    ///
+    /// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+    /// let session = Client::builder("tcp://127.0.0.1:7777")
+    ///     .plaintext()
+    ///     .on::<Motd>(|motd| println!("{}", motd.0))
+    ///     .connect()
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn on<T: Push>(mut self, f: impl FnMut(Arc<T>) + Send + 'static) -> Self {
+        self.listeners.add(f);
         self
     }
 
@@ -186,6 +212,7 @@ impl ClientBuilder {
             router,
             options: self.options.in_range(),
             connect_timeout: self.connect_timeout,
+            listeners: self.listeners,
         })
     }
 }

@@ -13,7 +13,7 @@ use nalix_core::{
 use tokio::time::timeout;
 use tracing::{Instrument, Span};
 
-use crate::Session;
+use crate::{Session, listeners::Listeners};
 
 /// Settings that have been checked.
 #[derive(Debug)]
@@ -23,6 +23,7 @@ pub(crate) struct Dialer {
     pub(crate) router: Router,
     pub(crate) options: Options,
     pub(crate) connect_timeout: Duration,
+    pub(crate) listeners: Listeners,
 }
 
 /// A connection that nothing has been asked on yet.
@@ -85,6 +86,7 @@ impl Dialer {
         let (ticket, resumed) = (established.ticket().cloned(), established.is_resumed());
         let (connection, driver) = Driver::new(established, Serving::from(self.router), &self.options);
         let driver = driver.replaceable(Arc::clone(&cell));
+        self.listeners.install(&connection);
         let first = first(&connection);
         let session = Session::new(connection.clone(), cell, ticket, resumed);
         let task = async move {

@@ -26,13 +26,14 @@
 mod address;
 mod builder;
 mod dial;
+mod listeners;
 mod security;
 mod session;
 
 pub use nalix_core::{
-    Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Failure, OneWay,
-    Opcode, Packet, Request, RequestBuilder, RequestError, RequestFuture, SendError, Side, State, Status,
-    Wire,
+    Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Failure, Lag,
+    Lagged, Listener, OneWay, Opcode, Packet, Push, Queue, Request, RequestBuilder, RequestError,
+    RequestFuture, SendError, SendFuture, Side, State, Status, Subscription, Wire,
     connection::{ConnectError, Options},
     controller::{Extract, RouterError},
     error::{DecodeError, EncodeError, ProtocolError},

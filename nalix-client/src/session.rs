@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use nalix_core::{
-    CloseReason, Connection, OneWay, Request, RequestBuilder, SendError,
+    CloseReason, Connection, Listener, OneWay, Push, Queue, Request, RequestBuilder, SendError, SendFuture,
+    Subscription,
     connection::RouterCell,
     controller::{Controller, RouterError},
     handshake::SessionTicket,
@@ -74,15 +75,15 @@ impl Session {
         self.inner.connection.request(packet)
     }
 
-    /// Sends a one-way packet: done when it is in the outbox. Cancel safe. Takes a reference, since the packet is not
-    /// kept, where a request is kept until its turn has come.
+    /// Sends a one-way packet: done when it is in the outbox. Cancel safe: see [`SendFuture`]. Takes a reference, since the
+    /// packet is not kept, where a request is kept until its turn has come.
     ///
     /// A server that drains drops one-way packets; see [`SessionState::Draining`].
     ///
     /// # Errors
     /// [`SendError`] if the session is over or the packet cannot be sent.
-    pub async fn send<P: OneWay>(&self, packet: &P) -> Result<(), SendError> {
-        self.inner.connection.send(packet).await
+    pub fn send<'a, P: OneWay>(&'a self, packet: &'a P) -> SendFuture<'a, P> {
+        self.inner.connection.send(packet)
     }
 
     /// Sends a one-way packet without waiting.
@@ -91,6 +92,74 @@ impl Session {
     /// [`SendError::Full`] if the outbox has no room now, else as [`Session::send`].
     pub fn try_send<P: OneWay>(&self, packet: &P) -> Result<(), SendError> {
         self.inner.connection.try_send(packet)
+    }
+
+    /// Subscribes to a one-way packet of the server's. Packets are queued from now on, until the subscription is dropped or
+    /// the session is over; when as many wait as the option [`push_queue`](crate::Options::push_queue) says, the oldest are
+    /// left out. A subscription does not keep the session open.
+    ///
+    /// What the server sends as soon as it sees the connection may come before this can be called; see
+    /// [`ClientBuilder::on`](crate::ClientBuilder::on). A packet that a controller serves goes to both.
+    ///
+    /// ```no_run
+    /// # use nalix_client::{Session, packet};
+    /// #[packet(opcode = 0x3001)]
+    /// struct Moved {
+    ///     x: f32,
+    ///     y: f32,
+    /// }
+    ///
+    /// # async fn f(session: Session) {
+    /// let mut moves = session.subscribe::<Moved>();
+    /// while let Some(moved) = moves.next().await {
+    ///     match moved {
+    ///         Ok(moved) => println!("at {}, {}", moved.x, moved.y),
+    ///         Err(lagged) => println!("{lagged}"),
+    ///     }
+    /// }
+    /// println!("it is over: {:?}", session.state());
+    /// # }
+    /// ```
+    pub fn subscribe<T: Push>(&self) -> Subscription<T> {
+        self.inner.connection.subscribe()
+    }
+
+    /// As [`Session::subscribe`], with a queue of its own kind.
+    ///
+    /// ```no_run
+    /// # use nalix_client::{Queue, Session, packet};
+    /// # #[packet(opcode = 0x3001)]
+    /// # struct Moved { x: f32, y: f32 }
+    /// # fn f(session: Session) {
+    /// // Only where it is now matters, not how it got there.
+    /// let mut position = session.subscribe_with::<Moved>(Queue::latest());
+    /// # }
+    /// ```
+    pub fn subscribe_with<T: Push>(&self, queue: Queue) -> Subscription<T> {
+        self.inner.connection.subscribe_with(queue)
+    }
+
+    /// Calls a closure with each one-way packet of this type, from now on until the [`Listener`] is dropped. The closure
+    /// should be short, since the connection waits for it; see [`Connection::on`].
+    ///
+    /// ```no_run
+    /// # use nalix_client::{Session, packet};
+    /// # #[packet(opcode = 0x3001)]
+    /// # struct Moved { x: f32, y: f32 }
+    /// # fn f(session: Session) {
+    /// let listener = session.on::<Moved>(|moved| println!("at {}, {}", moved.x, moved.y));
+    /// // ...
+    /// drop(listener);
+    /// # }
+    /// ```
+    pub fn on<T: Push>(&self, f: impl FnMut(Arc<T>) + Send + 'static) -> Listener {
+        self.inner.connection.on(f)
+    }
+
+    /// How many one-way packets have come that nobody took: no controller serves them, and nobody was subscribed. They are
+    /// dropped.
+    pub fn unclaimed(&self) -> u64 {
+        self.inner.connection.unclaimed()
     }
 
     /// Answers the server's requests, and takes its one-way packets, with one more controller, from now on.

@@ -129,6 +129,12 @@ pub enum EncodeError {
         /// The limit.
         limit: u16,
     },
+    /// What was to travel besides the packet cannot.
+    #[error("metadata: {what}")]
+    Metadata {
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// Reported by a user's own codec.
     #[error("{0}")]
     Custom(&'static str),

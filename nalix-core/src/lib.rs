@@ -9,6 +9,7 @@
 extern crate self as nalix_core;
 
 pub mod borrowed;
+mod caught;
 pub mod connection;
 pub mod controller;
 pub mod error;
@@ -121,8 +122,11 @@ pub use self::{
     controller::{Context, Controller, State},
     handshake::{Identity, PublicKey, Sealing},
     id::{CallId, ConnectionId, Opcode},
-    packet::{Encoded, OneWay, Packet, Request, Wire},
-    peer::{Connection, RequestBuilder, RequestError, RequestFuture, Resumption, SendError, SendFuture},
+    packet::{Encoded, OneWay, Packet, Push, Request, Wire},
+    peer::{
+        Connection, Lag, Lagged, Listener, Queue, RequestBuilder, RequestError, RequestFuture, Resumption,
+        SendError, SendFuture, Subscription,
+    },
     status::{Advice, CloseCode, CloseReason, Code, Failure, Side, Status},
 };
 

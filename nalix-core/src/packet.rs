@@ -60,6 +60,17 @@ pub trait Request: Packet {
 )]
 pub trait OneWay: Packet {}
 
+/// A one-way packet that can be subscribed to: it owns what it holds, and can be shared between threads.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be subscribed to",
+    label = "not an owned one-way packet",
+    note = "subscribers share the decoded packet: it is marked `#[packet(opcode = ...)]` without `reply`, borrows \
+            nothing, and is `Send + Sync`"
+)]
+pub trait Push: OneWay + DecodeOwned + Send + Sync + 'static {}
+
+impl<T: OneWay + DecodeOwned + Send + Sync + 'static> Push for T {}
+
 /// The error type of requests that declare none.
 pub type NoError = Infallible;
 

@@ -10,7 +10,7 @@ use std::{cell::Cell, time::Duration};
 use bytes::Bytes;
 use nalix_core::{
     Advice, CallId, CloseCode, CloseReason, Code, Opcode, Side, Status, Wire,
-    frame::{self, Control, FrameKind, Head, Metadata, encode_application, encode_status},
+    frame::{self, Control, Entries, FrameKind, Head, Metadata, encode_application, encode_status},
     handshake::{self, Answer, Contracts, Hello, Offer, Params, Responder, ServerSecurity, Terms},
     packet,
     record::{self, RecordKind},
@@ -123,9 +123,53 @@ fn frames_have_their_golden_bytes() {
         (FrameKind::Request, five, metadata, hi)
     );
 
+    entries(&golden);
     errors(&golden, of(FrameKind::Error, five));
     messages(&golden);
     golden.finish();
+}
+
+fn entries(golden: &Golden) {
+    let request = Head::request(CallId::new(5), Opcode::new(0x1001));
+    let remaining = Metadata::remaining(Duration::from_millis(2_500));
+    let tenant = ("tenant".to_owned(), b"blue".to_vec());
+    let cases = [
+        ("request 5, tenant is blue", request, Metadata::default(), vec![tenant.clone()]),
+        (
+            "request 5, 2.5 s remain, tenant, empty",
+            request,
+            remaining,
+            vec![tenant.clone(), ("empty".to_owned(), Vec::new())],
+        ),
+        (
+            "notify 0x3001, tenant is blue",
+            Head::notify(Opcode::new(0x3001)),
+            Metadata::default(),
+            vec![tenant],
+        ),
+        (
+            "request 5, key of 64 k, value of 200 v",
+            request,
+            Metadata::default(),
+            vec![("k".repeat(64), b"v".repeat(200))],
+        ),
+    ];
+    for (words, head, metadata, pairs) in cases {
+        let bytes = golden.take("frame", words);
+        let mut entries = Entries::default();
+        for (key, value) in &pairs {
+            entries.push(key, value).unwrap();
+        }
+        let mut out = Outbound::new(LIMIT);
+        let payload = &b"\x03hi!"[..];
+        out.append_with(Cover::Plain, head, (metadata, Some(&entries)), 4, |w| w.put(payload)).unwrap();
+        assert_eq!(out.take(Vec::new()).split_off(record::HEADER), bytes, "{words}");
+        let frame = parse_one(&bytes);
+        assert_eq!((frame.kind, frame.id, frame.metadata), (head.kind, head.id, metadata), "{words}");
+        let found = frame.entries.unwrap();
+        let found: Vec<_> = found.iter().map(|(key, value)| (key.to_owned(), value.to_vec())).collect();
+        assert_eq!((found, &frame.payload[..]), (pairs, payload), "{words}");
+    }
 }
 
 fn errors(golden: &Golden, head: Head) {
@@ -175,6 +219,9 @@ fn frames_in_other_forms_are_read() {
     let frame = parse_one(&golden.take("read", "request 5, unknown key, 2.5 s remain"));
     assert_eq!(frame.metadata, Metadata::remaining(Duration::from_millis(2_500)));
     assert_eq!(&frame.payload[..], b"\x03hi!");
+    let frame = parse_one(&golden.take("read", "request 5, tenant, unknown key, 2.5 s"));
+    assert_eq!(frame.metadata, Metadata::remaining(Duration::from_millis(2_500)));
+    assert_eq!(frame.entries.unwrap().iter().collect::<Vec<_>>(), [("tenant", &b"blue"[..])]);
     let frame = parse_one(&golden.take("read", "notify 0x3001, empty metadata"));
     assert_eq!((frame.metadata, &frame.payload[..]), (Metadata::default(), &b"\x03hi!"[..]));
     let frame = parse_one(&golden.take("read", "close: Normal, unknown advice, more bytes"));

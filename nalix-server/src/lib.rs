@@ -59,8 +59,8 @@ pub mod store;
 
 pub use nalix_core::{
     Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Encoded, Failure,
-    OneWay, Opcode, Packet, Request, RequestBuilder, RequestError, RequestFuture, Resumption, SendError,
-    Side, State, Status, Wire,
+    Lag, Lagged, Listener, OneWay, Opcode, Packet, Push, Queue, Request, RequestBuilder, RequestError,
+    RequestFuture, Resumption, SendError, SendFuture, Side, State, Status, Subscription, Wire,
     connection::Options,
     controller::{Call, CallKind, Extract, Reply, ReplyKind, Require, Router, RouterError},
     error::{DecodeError, DuplicateError, EncodeError},

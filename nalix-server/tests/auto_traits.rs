@@ -4,9 +4,9 @@ use std::{error::Error, fmt::Debug};
 
 use nalix_client::{Client, ClientBuilder, ConnectError, RouterError, Session, SessionState};
 use nalix_server::{
-    BuildError, Call, CloseReason, Connection, Context, DrainReport, Encoded, Failure, Group, Hub, Member, Members,
-    Options, Presence, PresenceEvent, Reply, RequestError, Router, SendError, Server, ServerBuilder, ServerHandle, State,
-    Status, link::memory, packet, packet_controller,
+    BuildError, Call, CloseReason, Connection, Context, DrainReport, Encoded, Failure, Group, Hub, Lagged,
+    Listener, Member, Members, Options, PresenceEvent, Reply, RequestError, Router, SendError, Server,
+    ServerBuilder, ServerHandle, State, Status, Subscription, link::memory, packet, packet_controller,
 };
 
 #[packet(opcode = 0x1001, reply = u32)]
@@ -60,6 +60,7 @@ fn errors_fit_where_errors_go() {
     is_error::<RequestError<Status>>();
     is_error::<RequestError<nalix_core::packet::NoError>>();
     is_error::<SendError>();
+    is_error::<Lagged>();
     is_error::<Status>();
     is_error::<CloseReason>();
     is_error::<Failure<Status>>();
@@ -76,6 +77,8 @@ fn values_go_to_other_threads() {
     is_value::<Call>();
     is_value::<Reply>();
     is_value::<DrainReport>();
+    is_value::<Listener>();
+    is_value::<Subscription<Noted>>();
     let builder: ServerBuilder = Server::builder();
     drop(is_send(builder));
     let builder: ClientBuilder = Client::builder("");
@@ -98,6 +101,7 @@ async fn futures_go_to_other_threads() {
     is_send(session.send(&Noted)).await.unwrap();
     drop(is_send(session.connection().send(&Noted)));
     drop(is_send(session.closed()));
+    drop(is_send(session.subscribe::<Noted>().next()));
     drop(is_send(session.connection().closed()));
     is_send(session.close()).await;
     handle.shutdown();

@@ -69,7 +69,8 @@ fn again(max_message: usize, frame: &Frame) {
     (head.id, head.opcode) = (frame.id, frame.opcode);
     let mut out = Outbound::new(max_message.max(frame.payload.len()));
     let write = |w: &mut nalix_core::wire::Writer<'_>| w.put(&frame.payload);
-    out.append(Cover::Plain, head, frame.metadata, frame.payload.len() / 2, write).unwrap();
+    let metadata = (frame.metadata, frame.entries.as_ref());
+    out.append_with(Cover::Plain, head, metadata, frame.payload.len() / 2, write).unwrap();
     let bytes = out.take(Vec::new());
     let (frames, error) = take_apart(max_message, [&bytes[..]]);
     // A control frame may come out of an Abort record, which may be longer than any frame.

@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 use bytes::Bytes;
 use nalix_core::{
     Failure,
-    frame::{Control, Metadata, decode_failure, encode_application, encode_status},
+    frame::{Control, MAX_KEY, Metadata, decode_failure, encode_application, encode_status},
     handshake::{
         Answer, ClientSecurity, Contracts, Hello, Initiator, MAX_HELLO, Params, Responder, ServerSecurity,
         abort_body, read_abort,
@@ -81,9 +81,18 @@ fn failure(body: &Bytes) {
 }
 
 fn metadata(body: &Bytes) {
-    let Ok((metadata, len)) = Metadata::split(body) else { return };
-    assert!(len <= body.len());
+    let Ok(block) = Metadata::split(body) else { return };
+    assert!(block.len <= body.len());
     let mut out = Vec::new();
-    metadata.encode(&mut out);
-    assert_eq!(Metadata::split(&out), Ok((metadata, out.len())));
+    let entries = block.entries();
+    match &entries {
+        None => block.metadata.encode(&mut out),
+        Some(entries) => {
+            assert!(entries.iter().all(|(key, _)| !key.is_empty() && key.len() <= MAX_KEY));
+            block.metadata.encode_with(entries, &mut out);
+        }
+    }
+    assert!(out.len() <= block.len, "nothing is longer than it was read");
+    let again = Metadata::split(&out).unwrap();
+    assert_eq!((again.metadata, again.len, again.entries()), (block.metadata, out.len(), entries));
 }

@@ -68,7 +68,7 @@ impl<L: Link> Driver<L> {
                 self.inbox.check_id(frame.id)?;
                 self.handle_packet(frame, CallKind::Request, cx);
             }
-            FrameKind::Notify => self.handle_packet(frame, CallKind::OneWay, cx),
+            FrameKind::Notify => self.handle_push(frame, cx),
             FrameKind::Reply => self.answers.push((frame.id, cover, Answer::Reply(frame.payload))),
             FrameKind::Error => self.answers.push((frame.id, cover, Answer::Error(frame.payload))),
             FrameKind::Cancel => {
@@ -124,7 +124,7 @@ impl<L: Link> Driver<L> {
         Ok(())
     }
 
-    fn handle_packet(&mut self, frame: Frame, kind: CallKind, cx: &mut Context<'_>) {
+    pub(super) fn handle_packet(&mut self, frame: Frame, kind: CallKind, cx: &mut Context<'_>) {
         let id = (kind == CallKind::Request).then_some(frame.id);
         // An answer goes as its request has come: one that is sealed never answers what anyone can have forged.
         let cover = Cover::of(frame.sealed);
@@ -167,6 +167,7 @@ impl<L: Link> Driver<L> {
         }
         // Put together where it goes, since it is too large to be handed around for nothing.
         let context = self.context.for_call(frame.opcode, deadline.map(tokio::time::Instant::into_std));
+        let context = context.with_entries(frame.entries);
         let buffer = self.buffers.pop().unwrap_or_default();
         let reply = ReplyBuffer::new(buffer, self.context.max_message());
         let call = Call::new(kind, route, context, frame.payload, reply);
@@ -283,7 +284,7 @@ impl<L: Link> Driver<L> {
 
     /// Closes if the peer has sent too much that does not decode.
     #[cold]
-    fn lose_patience(&mut self) {
+    pub(super) fn lose_patience(&mut self) {
         let now = self.now();
         if !self.patience.spend(now) {
             let message = "too many packets that do not decode";

@@ -17,6 +17,7 @@ mod inbox;
 mod options;
 mod patience;
 mod phase;
+mod pushes;
 mod running;
 mod timer;
 #[cfg(test)]

@@ -27,6 +27,12 @@ pub struct Options {
     /// How many one-way packets may wait for their handlers before the link is not read for a while. Default 1,024,
     /// at least 1.
     pub max_queued: usize,
+    /// How many one-way packets wait for a [`Subscription`](crate::Subscription) that does not say otherwise. Default 256,
+    /// at least 1.
+    ///
+    /// Too low loses packets in every burst, and the subscriber is told how many; too high lets a subscriber that has
+    /// stopped reading keep that many decoded packets in memory.
+    pub push_queue: usize,
     /// Senders wait once this many bytes wait to be written. Default 1 MiB, at least 1.
     ///
     /// Too low makes senders wait for each flush; too high lets a peer that does not read take that much memory.
@@ -70,6 +76,7 @@ impl Default for Options {
             max_message: 1 << 20,
             max_calls: 1_024,
             max_queued: 1_024,
+            push_queue: 256,
             outbox: 1 << 20,
             drop_mark: 64 * 1024,
             max_latest: 1_024,
@@ -90,6 +97,7 @@ impl Options {
         self.max_message = self.max_message.min(MAX_MESSAGE);
         self.max_calls = self.max_calls.clamp(1, 65_536);
         self.max_queued = self.max_queued.max(1);
+        self.push_queue = self.push_queue.max(1);
         self.outbox = self.outbox.max(1);
         self
     }

@@ -4,7 +4,6 @@
 //! `tower::Service<Call, Response = Reply>`. Types are erased here, in [`Handlers::add`], and nowhere else.
 
 mod call;
-mod caught;
 mod context;
 mod discover;
 mod extract;
@@ -14,6 +13,7 @@ mod reply;
 mod respond;
 mod router;
 
+pub(crate) use self::reply::unsendable;
 pub use self::{
     call::{Call, CallKind, Parts, decode_call},
     context::Context,
@@ -24,10 +24,7 @@ pub use self::{
     respond::{IntoFailure, Respond, respond_marker},
     router::{Route, Router, RouterBuilder, RouterFuture},
 };
-pub(crate) use self::{
-    caught::{Panicked, caught},
-    reply::unsendable,
-};
+pub(crate) use crate::caught::{Panicked, caught};
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use crate::status::CloseReason;

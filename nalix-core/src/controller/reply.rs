@@ -3,6 +3,7 @@
 use std::{fmt, future::Future, pin::Pin};
 
 use crate::{
+    caught::Panicked,
     error::{DecodeError, EncodeError},
     status::{Code, Status},
     wire::{Encode, Writer},
@@ -156,6 +157,13 @@ impl ReplyBuffer {
             Ok(_) => Reply { kind, body: self.buf },
             Err(error) => self.status(unsendable(&error)),
         }
+    }
+}
+
+impl Panicked {
+    /// What the caller is told: nothing of the panic itself.
+    pub(crate) fn reply(&self) -> Reply {
+        Reply::from_status(Status::internal("the handler failed"))
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
-use super::{RequestBuilder, Resumption, SendError, SendFuture, send, shared::Shared};
+use super::{
+    Listener, Queue, RequestBuilder, Resumption, SendError, SendFuture, Subscription, send, shared::Shared,
+};
 use crate::{
     ConnectionId,
     handshake::{PublicKey, Sealing},
-    packet::{Encoded, OneWay, Request},
+    packet::{Encoded, OneWay, Push, Request},
     status::{CloseCode, CloseReason},
 };
 
@@ -127,6 +129,82 @@ impl Connection {
     /// many bytes as `outbox`, and this one is not among them; else as [`Connection::send`].
     pub fn try_send_latest<P: OneWay>(&self, key: u64, packet: &Encoded<P>) -> Result<(), SendError> {
         send::try_send_latest(&self.shared, key, packet)
+    }
+
+    /// Subscribes to a one-way packet of the peer's: from now on, each that comes is queued for the subscription. When as
+    /// many wait as the option [`push_queue`](crate::connection::Options::push_queue) says, the oldest are left out.
+    ///
+    /// A packet with a handler goes to its handler and to its subscribers. Packets that come while this side drains go to
+    /// neither.
+    ///
+    /// ```no_run
+    /// # use nalix_core::{Connection, packet};
+    /// #[packet(opcode = 0x3001)]
+    /// struct Moved {
+    ///     x: f32,
+    ///     y: f32,
+    /// }
+    ///
+    /// # async fn f(connection: Connection) {
+    /// let mut moves = connection.subscribe::<Moved>();
+    /// while let Some(moved) = moves.next().await {
+    ///     match moved {
+    ///         Ok(moved) => println!("at {}, {}", moved.x, moved.y),
+    ///         Err(lagged) => println!("{lagged}"),
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn subscribe<T: Push>(&self) -> Subscription<T> {
+        self.subscribe_with(Queue::drop_oldest(self.shared.setup.push_queue))
+    }
+
+    /// As [`Connection::subscribe`], with a queue of its own kind.
+    ///
+    /// ```no_run
+    /// # use nalix_core::{Connection, Queue, packet};
+    /// # #[packet(opcode = 0x3001)]
+    /// # struct Moved { x: f32, y: f32 }
+    /// # async fn f(connection: Connection) {
+    /// // Only where it is now matters, not how it got there.
+    /// let mut position = connection.subscribe_with::<Moved>(Queue::latest());
+    /// # }
+    /// ```
+    pub fn subscribe_with<T: Push>(&self, queue: Queue) -> Subscription<T> {
+        Subscription::new(&self.shared.pushes, queue)
+    }
+
+    /// Calls a closure with each one-way packet of this type, from now on until the [`Listener`] is dropped.
+    ///
+    /// The closure runs on the connection's task and holds up everything else there, so it should be short: for what takes
+    /// longer, or waits, there is [`Connection::subscribe`]. A panic in it is caught, and it is called again for the next
+    /// packet. What it captures lives as long as it does: a `Session` in it, with [`Listener::keep`], is closed by hand only.
+    ///
+    /// ```no_run
+    /// # use nalix_core::{Connection, packet};
+    /// # #[packet(opcode = 0x3001)]
+    /// # struct Moved { x: f32, y: f32 }
+    /// # async fn f(connection: Connection) {
+    /// let listener = connection.on(|moved: std::sync::Arc<Moved>| println!("{}", moved.x));
+    /// // ...
+    /// drop(listener);
+    /// connection.on::<Moved>(|moved| println!("{}", moved.y)).keep();
+    /// # }
+    /// ```
+    pub fn on<T: Push>(&self, f: impl FnMut(Arc<T>) + Send + 'static) -> Listener {
+        Listener::new(&self.shared.pushes, f)
+    }
+
+    /// How many one-way packets have come that nobody took: no handler serves them, and nobody was subscribed. They are
+    /// dropped.
+    pub fn unclaimed(&self) -> u64 {
+        self.shared.pushes.unclaimed()
+    }
+
+    /// How many one-way packets have come that somebody was subscribed to and that did not decode. They are dropped, and
+    /// count for the option [`max_malformed`](crate::connection::Options::max_malformed).
+    pub fn malformed_pushes(&self) -> u64 {
+        self.shared.pushes.malformed()
     }
 
     /// Closes the connection: what is in the outbox is written, the peer is told, every call in flight ends. Returns at

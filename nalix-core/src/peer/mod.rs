@@ -1,6 +1,7 @@
 //! What the rest of a program holds of a connection: the [`Connection`] handle, and behind it the outbox and the table
 //! of calls in flight that it shares with the driver.
 
+mod attached;
 mod attributes;
 mod calls;
 mod early;
@@ -8,6 +9,7 @@ mod error;
 mod handle;
 mod latest;
 mod number;
+mod push;
 mod request;
 mod resumption;
 mod send;
@@ -17,12 +19,14 @@ mod waiters;
 pub(crate) use self::{
     calls::Answer,
     number::Number,
+    push::Pushed,
     shared::{Commands, Setup, Shared},
 };
 pub use self::{
     early::EarlyRequest,
     error::{RequestError, SendError},
     handle::Connection,
+    push::{Lag, Lagged, Listener, Queue, Subscription},
     request::{RequestBuilder, RequestFuture},
     resumption::Resumption,
     send::SendFuture,

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::{
     Connection, RequestError,
+    attached::Attached,
     calls::{Answer, Calls, Key},
     shared::{Shared, State, wake},
     waiters::Ticket,
@@ -33,6 +34,7 @@ pub struct RequestBuilder<P: Request> {
     packet: P,
     timeout: Option<Duration>,
     deadline: Option<Instant>,
+    attached: Attached,
 }
 
 impl<P: Request> fmt::Debug for RequestBuilder<P> {
@@ -44,7 +46,7 @@ impl<P: Request> fmt::Debug for RequestBuilder<P> {
 impl<P: Request> RequestBuilder<P> {
     pub(super) fn new(connection: Connection, packet: P) -> Self {
         let timeout = connection.shared.setup.request_timeout;
-        Self { connection, packet, timeout, deadline: None }
+        Self { connection, packet, timeout, deadline: None, attached: Attached::default() }
     }
 
     /// How long to wait for the answer, from the first poll on. It travels with the request as remaining time, and the
@@ -68,6 +70,27 @@ impl<P: Request> RequestBuilder<P> {
         (self.timeout, self.deadline) = (None, None);
         self
     }
+
+    /// Lets a key and a value travel with the request, for [`Context::metadata`](crate::Context::metadata) of its handler
+    /// and of layers before it: a trace context, a token. They travel as the request does: encrypted if it is.
+    ///
+    /// A key of over [`MAX_KEY`](crate::frame::MAX_KEY) bytes or an empty one, and more than
+    /// [`MAX_ENTRIES`](crate::frame::MAX_ENTRIES) bytes together, fail the request with [`RequestError::Encode`]; nothing is
+    /// sent then.
+    ///
+    /// ```no_run
+    /// # use nalix_core::{Connection, packet};
+    /// # #[packet(opcode = 0x1001, reply = u64)]
+    /// # struct Count;
+    /// # async fn f(connection: Connection) -> Result<(), Box<dyn std::error::Error>> {
+    /// let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    /// let n = connection.request(Count).metadata("traceparent", parent).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn metadata(mut self, key: &str, value: impl AsRef<[u8]>) -> Self {
+        self.attached.push(key, value.as_ref());
+        self
+    }
 }
 
 impl<P: Request> IntoFuture for RequestBuilder<P> {
@@ -79,6 +102,7 @@ impl<P: Request> IntoFuture for RequestBuilder<P> {
             connection: self.connection,
             timeout: self.timeout,
             deadline: self.deadline,
+            attached: self.attached,
             stage: Stage::Unsent(self.packet),
         }
     }
@@ -93,6 +117,7 @@ pub struct RequestFuture<P: Request> {
     connection: Connection,
     timeout: Option<Duration>,
     deadline: Option<Instant>,
+    attached: Attached,
     stage: Stage<P>,
 }
 
@@ -158,7 +183,8 @@ impl<P: Request> Future for RequestFuture<P> {
 impl<P: Request> RequestFuture<P> {
     /// The future of a request that has been sent already.
     pub(super) fn sent(connection: Connection, deadline: Option<Instant>, key: Key) -> Self {
-        Self { connection, timeout: None, deadline, stage: Stage::Sent(key) }
+        let attached = Attached::default();
+        Self { connection, timeout: None, deadline, attached, stage: Stage::Sent(key) }
     }
 
     /// Sends the request, or queues up for it. `remaining` is the time until the deadline.
@@ -189,7 +215,7 @@ impl<P: Request> RequestFuture<P> {
         let mut next = None;
         let result = if its_turn && state.can_call() {
             self.stage = Stage::Turn;
-            let sent = send(&mut state, &packet, self.deadline, remaining, cx);
+            let sent = send(&mut state, &packet, &self.attached, (self.deadline, remaining), cx);
             next = state.next_waiter();
             sent
         } else {
@@ -265,17 +291,18 @@ impl<P: Request> Drop for RequestFuture<P> {
 fn send<P: Request>(
     state: &mut State,
     packet: &P,
-    deadline: Option<Instant>,
-    remaining: Option<Duration>,
+    attached: &Attached,
+    (deadline, remaining): (Option<Instant>, Option<Duration>),
     cx: &Context<'_>,
 ) -> Result<Option<Key>, EncodeError> {
+    let entries = attached.entries()?;
     let State { calls, out, .. } = state;
     let cover = Cover::of(P::ENCRYPT);
     let key = calls.insert(cx.waker().clone(), deadline, cover);
     let mut slot = Slot { calls, key, sent: false };
     let head = Head::request(key.id(), P::OPCODE);
-    let metadata = remaining.map(Metadata::remaining).unwrap_or_default();
-    let appended = out.append(cover, head, metadata, packet.size_hint(), |w| packet.encode(w))?;
+    let metadata = (remaining.map(Metadata::remaining).unwrap_or_default(), entries);
+    let appended = out.append_with(cover, head, metadata, packet.size_hint(), |w| packet.encode(w))?;
     slot.calls.set_position(key, appended.position);
     slot.sent = true;
     Ok(Some(key))

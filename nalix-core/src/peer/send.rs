@@ -9,6 +9,7 @@ use std::{
 
 use super::{
     SendError,
+    attached::Attached,
     latest::Bounds,
     shared::{Shared, State, wake},
     waiters::Ticket,
@@ -26,6 +27,7 @@ use crate::{
 pub struct SendFuture<'a, P: OneWay> {
     shared: &'a Shared,
     packet: &'a P,
+    attached: Attached,
     ticket: Option<Ticket>,
     done: bool,
 }
@@ -38,7 +40,25 @@ impl<P: OneWay> fmt::Debug for SendFuture<'_, P> {
 
 impl<'a, P: OneWay> SendFuture<'a, P> {
     pub(super) fn new(shared: &'a Shared, packet: &'a P) -> Self {
-        Self { shared, packet, ticket: None, done: false }
+        Self { shared, packet, attached: Attached::default(), ticket: None, done: false }
+    }
+
+    /// Lets a key and a value travel with the packet, as [`RequestBuilder::metadata`](crate::RequestBuilder::metadata) does
+    /// with a request: for its handler. Subscribers are given the packet alone.
+    ///
+    /// What cannot travel fails with [`SendError::Encode`]; nothing is sent then.
+    ///
+    /// ```no_run
+    /// # use nalix_core::{Connection, packet};
+    /// # #[packet(opcode = 0x3001)]
+    /// # struct Moved { x: f32, y: f32 }
+    /// # async fn f(connection: Connection) -> Result<(), Box<dyn std::error::Error>> {
+    /// connection.send(&Moved { x: 1.0, y: 2.0 }).metadata("tenant", "blue").await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn metadata(mut self, key: &str, value: impl AsRef<[u8]>) -> Self {
+        self.attached.push(key, value.as_ref());
+        self
     }
 }
 
@@ -68,7 +88,7 @@ impl<P: OneWay> Future for SendFuture<'_, P> {
             }
             return Poll::Pending;
         }
-        let result = append(&mut state, this.packet);
+        let result = append(&mut state, this.packet, &this.attached);
         let next = state.next_waiter();
         let driver = this.shared.wake_driver(&mut state);
         drop(state);
@@ -90,7 +110,9 @@ impl<P: OneWay> Drop for SendFuture<'_, P> {
 
 /// Appends the packet if there is room right now.
 pub(super) fn try_send<P: OneWay>(shared: &Shared, packet: &P) -> Result<(), SendError> {
-    put::<P>(shared, |state| if state.has_room() { append(state, packet) } else { Err(SendError::Full) })
+    put::<P>(shared, |state| {
+        if state.has_room() { append(state, packet, &Attached::default()) } else { Err(SendError::Full) }
+    })
 }
 
 /// Appends the packet if little waits.
@@ -98,7 +120,7 @@ pub(super) fn try_send_droppable<P: OneWay>(shared: &Shared, packet: &P) -> Resu
     let mark = shared.setup.drop_mark;
     put::<P>(shared, |state| {
         let little = state.backlog() < mark && state.has_room();
-        if little { append(state, packet) } else { Err(SendError::Full) }
+        if little { append(state, packet, &Attached::default()) } else { Err(SendError::Full) }
     })
 }
 
@@ -141,9 +163,10 @@ fn put<P: OneWay>(
     Ok(())
 }
 
-fn append<P: OneWay>(state: &mut State, packet: &P) -> Result<(), SendError> {
+fn append<P: OneWay>(state: &mut State, packet: &P, attached: &Attached) -> Result<(), SendError> {
     let head = Head::notify(P::OPCODE);
     let cover = Cover::of(P::ENCRYPT);
-    state.out.append(cover, head, Metadata::default(), packet.size_hint(), |w| packet.encode(w))?;
+    let metadata = (Metadata::default(), attached.entries()?);
+    state.out.append_with(cover, head, metadata, packet.size_hint(), |w| packet.encode(w))?;
     Ok(())
 }

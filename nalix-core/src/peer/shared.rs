@@ -17,6 +17,7 @@ use super::{
     calls::{Answer, Calls, Unsealed},
     latest::Latest,
     number::Number,
+    push::Pushes,
     resumption::Resumption,
     waiters::{Ticket, Waiters},
 };
@@ -50,12 +51,15 @@ pub(crate) struct Setup {
     pub(crate) max_latest: usize,
     /// How long a request waits for its answer unless it says otherwise.
     pub(crate) request_timeout: Option<Duration>,
+    /// How many packets wait for a subscriber unless it says otherwise.
+    pub(crate) push_queue: usize,
 }
 
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) setup: Setup,
     pub(super) attributes: Attributes,
+    pub(crate) pushes: Arc<Pushes>,
     pub(super) closed: watch::Sender<Option<CloseReason>>,
     /// Whether the driver has bytes at hand that come before what is in the outbox. It sets this under the lock.
     writing: AtomicBool,
@@ -153,6 +157,7 @@ impl Shared {
         Self {
             setup,
             attributes: Attributes::default(),
+            pushes: Arc::new(Pushes::new()),
             closed: watch::Sender::new(None),
             writing: AtomicBool::new(false),
             draining: AtomicBool::new(false),
@@ -415,6 +420,7 @@ impl Shared {
         state.waiters.all(&mut wakers);
         drop(state);
         self.closed.send_replace(Some(reason.clone()));
+        self.pushes.end();
         for waker in wakers {
             waker.wake();
         }

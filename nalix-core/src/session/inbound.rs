@@ -8,7 +8,7 @@ use super::{max_error, max_record};
 use crate::{
     CallId, Opcode,
     error::ProtocolError,
-    frame::{self, Control, FrameKind, Metadata},
+    frame::{self, Control, Entries, FrameKind, Metadata},
     handshake::Sealing,
     record::{self, Opener, RecordKind},
 };
@@ -27,6 +27,8 @@ pub struct Frame {
     pub sealed: bool,
     /// What travels with the packet.
     pub metadata: Metadata,
+    /// The user's part of that.
+    pub entries: Option<Entries>,
     /// Its payload, behind the metadata.
     pub payload: Bytes,
 }
@@ -274,12 +276,12 @@ impl Inbound {
         let parsed = frame::parse(&self.body, self.at)?;
         let mut payload = parsed.payload;
         self.at = payload.end;
-        let metadata = if parsed.head.metadata {
-            let (metadata, len) = Metadata::split(&self.body[payload.clone()])?;
-            payload.start += len;
-            metadata
+        let (metadata, entries) = if parsed.head.metadata {
+            let block = Metadata::split(&self.body[payload.clone()])?;
+            payload.start += block.len;
+            (block.metadata, block.entries())
         } else {
-            Metadata::default()
+            (Metadata::default(), None)
         };
         let frame::Head { kind, id, opcode, .. } = parsed.head;
         let limit = self.max_payload(kind);
@@ -295,7 +297,7 @@ impl Inbound {
             last.advance(payload.start);
             last
         };
-        Ok(Frame { kind, id, opcode, sealed: self.sealed, metadata, payload })
+        Ok(Frame { kind, id, opcode, sealed: self.sealed, metadata, entries, payload })
     }
 
     /// The peer has found fault with our part of the handshake, which this side took for finished. An Abort says what a
@@ -306,7 +308,8 @@ impl Inbound {
             return self.fail(ProtocolError::UnexpectedRecord { found: RecordKind::Abort.name() });
         }
         let frame::Head { kind, id, opcode, .. } = frame::Head::plain(FrameKind::Control);
-        Ok(Some(Frame { kind, id, opcode, sealed: false, metadata: Metadata::default(), payload: body }))
+        let metadata = Metadata::default();
+        Ok(Some(Frame { kind, id, opcode, sealed: false, metadata, entries: None, payload: body }))
     }
 
     fn max_payload(&self, kind: FrameKind) -> usize {

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Cover, max_error};
 use crate::{
     error::EncodeError,
-    frame::{self, Head, Metadata},
+    frame::{self, Entries, Head, Metadata},
     handshake::Sealing,
     record::{self, RecordKind, Sealer},
     wire::{Writer, varint},
@@ -106,6 +106,21 @@ impl Outbound {
         hint: usize,
         write: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Appended, EncodeError> {
+        self.append_within(self.max_message, cover, head, (metadata, None), hint, write)
+    }
+
+    /// As [`Outbound::append`], with entries of the user's in the metadata. They do not count for the message limit.
+    ///
+    /// # Errors
+    /// As [`Outbound::append`].
+    pub fn append_with(
+        &mut self,
+        cover: Cover,
+        head: Head,
+        metadata: (Metadata, Option<&Entries>),
+        hint: usize,
+        write: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<Appended, EncodeError> {
         self.append_within(self.max_message, cover, head, metadata, hint, write)
     }
 
@@ -120,7 +135,8 @@ impl Outbound {
         hint: usize,
         write: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Appended, EncodeError> {
-        self.append_within(max_error(self.max_message), cover, head, Metadata::default(), hint, write)
+        let limit = max_error(self.max_message);
+        self.append_within(limit, cover, head, (Metadata::default(), None), hint, write)
     }
 
     fn append_within(
@@ -128,7 +144,7 @@ impl Outbound {
         limit: usize,
         cover: Cover,
         head: Head,
-        metadata: Metadata,
+        (metadata, entries): (Metadata, Option<&Entries>),
         hint: usize,
         write: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Appended, EncodeError> {
@@ -141,7 +157,7 @@ impl Outbound {
         out.buf.reserve(hint + record::HEADER + frame::MAX_OVERHEAD + 16);
         out.open_record(cover);
         let position = out.taken + out.buf.len() as u64;
-        let head = Head { metadata: !metadata.is_empty(), ..head };
+        let head = Head { metadata: !metadata.is_empty() || entries.is_some(), ..head };
         frame::put_head(&mut out.buf, head);
 
         // The length goes in front of what has not been written yet: leave as many bytes as it will probably take.
@@ -149,7 +165,10 @@ impl Outbound {
         let room = varint::len(hint as u64).min(5);
         out.buf.extend_from_slice(&[0; 5][..room]);
         if head.metadata {
-            metadata.encode(&mut out.buf);
+            match entries {
+                None => metadata.encode(&mut out.buf),
+                Some(entries) => metadata.encode_with(entries, &mut out.buf),
+            }
         }
         let mut w = Writer::new(&mut out.buf, limit);
         write(&mut w);

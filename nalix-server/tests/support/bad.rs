@@ -31,6 +31,8 @@ pub(crate) fn bad_bodies() -> Vec<(&'static str, Vec<u8>)> {
         ("a goodbye without its text", frame(Head::plain(FrameKind::Control), b"\0\0\0\x05ab")),
         ("metadata longer than its frame", vec![0x42, 0, 1, 0x10, 1, 9]),
         ("metadata with a bad time", vec![0x42, 0, 1, 0x10, 5, 4, 1, 2, 0x80, 0x00]),
+        ("metadata with an empty name", vec![0x42, 0, 1, 0x10, 8, 3, 2, 1, 0, 4, 0, 0, 0]),
+        ("metadata with a name that is no text", vec![0x42, 0, 1, 0x10, 9, 4, 2, 2, 1, 0xff, 4, 0, 0, 0]),
         ("a request without any metadata to its flag", vec![0x42, 0, 1, 0x10, 0]),
         ("an id above the limit", request(1_024, 0x1001, &[4, 0, 0, 0])),
         ("the highest id", request(u32::MAX, 0x1001, &[4, 0, 0, 0])),

@@ -2,19 +2,9 @@
 
 use std::panic::AssertUnwindSafe;
 
-use super::Reply;
-use crate::status::Status;
-
 /// User code panicked; the panic has been reported.
 #[derive(Debug)]
 pub(crate) struct Panicked;
-
-impl Panicked {
-    /// What the caller is told: nothing of the panic itself.
-    pub(crate) fn reply(&self) -> Reply {
-        Reply::from_status(Status::internal("the handler failed"))
-    }
-}
 
 /// Runs user code and turns a panic into a value.
 pub(crate) fn caught<T>(f: impl FnOnce() -> T) -> Result<T, Panicked> {
