@@ -14,7 +14,7 @@ pub(crate) struct Registry {
     count: AtomicUsize,
 }
 
-/// A slot's connection is at its place; the generation in its id tells it from those before and after.
+/// A slot's connection is at its place; the rest of its id tells it from those before and after.
 type Shard = Vec<Option<Connection>>;
 
 impl Registry {

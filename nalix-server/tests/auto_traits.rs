@@ -4,9 +4,9 @@ use std::{error::Error, fmt::Debug};
 
 use nalix_client::{Client, ClientBuilder, ConnectError, RouterError, Session, SessionState};
 use nalix_server::{
-    BuildError, Call, CloseReason, Connection, Context, DrainReport, Encoded, Failure, Group, Hub, Member, Members,
-    Options, Presence, PresenceEvent, Reply, RequestError, Router, SendError, Server, ServerBuilder, ServerHandle, State,
-    Status, link::memory, packet, packet_controller,
+    BuildError, Call, CloseReason, Connection, Context, DrainReport, Encoded, Failure, Group, Hub, Member,
+    Members, Options, Presence, PresenceEvent, Reply, RequestError, Router, SendError, Server, ServerBuilder,
+    ServerHandle, State, Status, link::memory, packet, packet_controller,
 };
 
 #[packet(opcode = 0x1001, reply = u32)]
