@@ -64,10 +64,10 @@ impl fmt::Display for CallId {
     }
 }
 
-/// Names one connection within a process; never used twice while the process lives.
+/// Names one connection within a process; never used twice while the process lives, and higher than those of earlier ones.
 ///
-/// It is made of a slot, which is a small number that no other connection has at the same time, and a generation, which
-/// tells those apart that have the slot one after the other.
+/// It is made of a number that grows, and below that of a slot: a small number that no other connection has at the same
+/// time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(u64);
 
@@ -84,20 +84,22 @@ impl ConnectionId {
 }
 
 impl ConnectionId {
-    pub(crate) const fn from_slot(slot: u32, generation: u32) -> Self {
-        Self((generation as u64) << 32 | slot as u64)
+    /// The highest slot there is.
+    pub(crate) const MAX_SLOT: u32 = (1 << SLOT_BITS) - 1;
+
+    pub(crate) const fn from_parts(sequence: u64, slot: u32) -> Self {
+        Self(sequence << SLOT_BITS | slot as u64)
     }
 
-    /// Its slot: small, and no other connection's while anyone holds this one. For tables that are indexed by connection.
+    /// Its slot: small, and no other connection's while anyone holds a handle of this one. For tables that are indexed by
+    /// connection. There are 16,777,215 of them.
     pub const fn slot(self) -> u32 {
-        self.0 as u32
-    }
-
-    /// How many connections have had the slot before.
-    pub const fn generation(self) -> u32 {
-        (self.0 >> 32) as u32
+        self.0 as u32 & Self::MAX_SLOT
     }
 }
+
+/// The rest is enough for ten thousand connections a second, for three years.
+const SLOT_BITS: u32 = 24;
 
 impl fmt::Display for ConnectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -276,3 +276,27 @@ async fn an_encoded_packet_can_wait_for_room() {
     ear.0.has(1_000).await;
     assert_eq!(ear.0.all(), [3; 1_000]);
 }
+
+/// None of these numbers is an error, and none stands for "no bound".
+#[tokio::test]
+async fn the_extremes_of_the_bounds_leave_out_all_or_only_what_the_outbox_does() {
+    for (bound, expected) in [(0, 0), (usize::MAX, 1)] {
+        let mut options = Options::default();
+        options.outbox = OUTBOX;
+        options.drop_mark = bound;
+        options.max_latest = bound;
+        let server = server(Nothing, options).await;
+        let group = server.hub().group("g");
+        let (_peer, connection) = deaf(&server, LINK).await;
+        group.join(&connection);
+        for delivery in [Delivery::Droppable, Delivery::Latest(1)] {
+            let sent = group.with(delivery).send(&Text { n: 1 });
+            assert_eq!((sent.queued, sent.skipped), (expected, 1 - expected), "{delivery:?} {bound}");
+        }
+        let sent = (0..1_000).map(|n| group.with(Delivery::Droppable).send(&block(n)).queued).sum::<usize>();
+        assert!(sent <= OUTBOX / 1_000 + 1, "{sent}");
+        let sent = (0..1_000).map(|n| group.with(Delivery::Latest(n.into())).send(&block(n)).queued);
+        assert!(sent.sum::<usize>() <= OUTBOX / 1_000, "as many bytes as the outbox takes");
+        assert_eq!(connection.close_reason(), None);
+    }
+}

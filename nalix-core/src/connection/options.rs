@@ -37,7 +37,8 @@ pub struct Options {
     ///
     /// Too low makes senders wait for each flush; too high lets a peer that does not read take that much memory.
     pub outbox: usize,
-    /// Packets that are sent as droppable are left out while this many bytes wait to be written. Default 64 KiB.
+    /// Packets that are sent as droppable are left out while this many bytes wait to be written, or as many as `outbox`.
+    /// Default 64 KiB.
     ///
     /// Too low leaves packets out at every burst; too high lets a peer that reads slowly get them late. Zero leaves all of
     /// them out.

@@ -20,14 +20,14 @@ use crate::{
 /// ```
 /// use nalix_core::{Connection, Encoded, packet};
 ///
-/// #[packet(opcode = 0x3001)]
-/// struct Moved {
+/// #[packet(opcode = 0x3f0a)]
+/// struct Shifted {
 ///     x: f32,
 ///     y: f32,
 /// }
 ///
-/// fn tell(everybody: &[Connection], moved: &Moved) -> Result<(), Box<dyn std::error::Error>> {
-///     let encoded = Encoded::new(moved)?;
+/// fn tell(everybody: &[Connection], shifted: &Shifted) -> Result<(), Box<dyn std::error::Error>> {
+///     let encoded = Encoded::new(shifted)?;
 ///     for connection in everybody {
 ///         connection.try_send(&encoded)?;
 ///     }

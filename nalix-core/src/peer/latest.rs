@@ -89,20 +89,20 @@ mod tests {
     use super::*;
     use crate::{packet, session::Inbound};
 
-    #[packet(opcode = 0x3001)]
-    struct Spot {
+    #[packet(opcode = 0x3e01)]
+    struct LatestSpot {
         x: u8,
     }
 
-    #[packet(opcode = 0x3002)]
-    struct Text {
+    #[packet(opcode = 0x3e02)]
+    struct LatestText {
         text: String,
     }
 
     const BOUNDS: Bounds = Bounds { packets: 2, bytes: 100 };
 
-    fn spot(x: u8) -> Encoded<Spot> {
-        Encoded::new(&Spot { x }).unwrap()
+    fn spot(x: u8) -> Encoded<LatestSpot> {
+        Encoded::new(&LatestSpot { x }).unwrap()
     }
 
     fn written(latest: &mut Latest) -> Vec<(u16, Vec<u8>)> {
@@ -126,25 +126,25 @@ mod tests {
         assert!(latest.put(1, &spot(10), BOUNDS));
         assert!(latest.put(2, &spot(20), BOUNDS));
         assert!(latest.put(1, &spot(11), BOUNDS));
-        assert_eq!(written(&mut latest), [(0x3001, vec![11]), (0x3001, vec![20])]);
+        assert_eq!(written(&mut latest), [(0x3e01, vec![11]), (0x3e01, vec![20])]);
         assert_eq!(written(&mut latest), []);
         assert!(latest.put(1, &spot(12), BOUNDS), "its key is new again");
-        assert_eq!(written(&mut latest), [(0x3001, vec![12])]);
+        assert_eq!(written(&mut latest), [(0x3e01, vec![12])]);
     }
 
     #[test]
     fn one_key_of_two_packets_is_two_keys() {
         let mut latest = Latest::default();
-        let text = Encoded::new(&Text { text: "a".into() }).unwrap();
+        let text = Encoded::new(&LatestText { text: "a".into() }).unwrap();
         assert!(latest.put(1, &spot(10), BOUNDS));
         assert!(latest.put(1, &text, BOUNDS));
-        assert_eq!(written(&mut latest), [(0x3001, vec![10]), (0x3002, vec![1, b'a'])]);
+        assert_eq!(written(&mut latest), [(0x3e01, vec![10]), (0x3e02, vec![1, b'a'])]);
     }
 
     #[test]
     fn neither_keys_nor_bytes_pass_their_bounds() {
         let mut latest = Latest::default();
-        let text = |len| Encoded::new(&Text { text: "x".repeat(len) }).unwrap();
+        let text = |len| Encoded::new(&LatestText { text: "x".repeat(len) }).unwrap();
         assert!(latest.put(1, &text(50), BOUNDS));
         assert!(!latest.put(2, &text(50), BOUNDS), "102 bytes");
         assert!(latest.put(2, &text(48), BOUNDS));

@@ -34,7 +34,7 @@ use self::{presence::Queue, room::Room};
 /// ```
 /// use nalix_server::{Context, HubExt, packet, packet_controller};
 ///
-/// #[packet(opcode = 0x3001)]
+/// #[packet(opcode = 0x3f01)]
 /// struct Say {
 ///     text: String,
 /// }
@@ -123,10 +123,10 @@ impl Group {
     ///
     /// ```
     /// # use nalix_server::{Delivery, Group, packet};
-    /// # #[packet(opcode = 0x3001)]
-    /// # struct Moved { id: u64, x: f32, y: f32 }
-    /// fn moved(world: &Group, moved: &Moved) {
-    ///     world.with(Delivery::Latest(moved.id)).send(moved);
+    /// # #[packet(opcode = 0x3f02)]
+    /// # struct Placed { id: u64, x: f32, y: f32 }
+    /// fn placed(world: &Group, placed: &Placed) {
+    ///     world.with(Delivery::Latest(placed.id)).send(placed);
     /// }
     /// ```
     #[must_use]
@@ -196,7 +196,7 @@ impl Group {
     ///
     /// ```
     /// # use nalix_server::{Group, packet};
-    /// # #[packet(opcode = 0x3001)]
+    /// # #[packet(opcode = 0x3f03)]
     /// # struct Goal { by: u8 }
     /// struct Team(u8);
     ///
@@ -216,11 +216,11 @@ impl Group {
     /// ```
     /// # use nalix_server::{Group, packet};
     /// # use std::time::Duration;
-    /// #[packet(opcode = 0x2001, reply = bool)]
-    /// struct Ready;
+    /// #[packet(opcode = 0x3f04, reply = bool)]
+    /// struct AreYouReady;
     ///
     /// # async fn f(group: Group) -> Result<(), Box<dyn std::error::Error>> {
-    /// let answers = group.ask(&Ready, Duration::from_secs(5)).await?;
+    /// let answers = group.ask(&AreYouReady, Duration::from_secs(5)).await?;
     /// let ready = answers.iter().filter(|answer| matches!(answer.result, Ok(true))).count();
     /// # Ok(()) }
     /// ```

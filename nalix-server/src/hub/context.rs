@@ -15,7 +15,7 @@ use crate::Group;
 /// ```
 /// use nalix_server::{Context, HubExt, packet, packet_controller};
 ///
-/// #[packet(opcode = 0x3001)]
+/// #[packet(opcode = 0x3f09)]
 /// struct Moved {
 ///     x: f32,
 ///     y: f32,

@@ -21,7 +21,7 @@ use crate::{
 /// ```
 /// use nalix_server::{Hub, packet, packet_controller};
 ///
-/// #[packet(opcode = 0x1001, reply = u64)]
+/// #[packet(opcode = 0x3f08, reply = u64)]
 /// struct HowMany;
 ///
 /// struct Census;
