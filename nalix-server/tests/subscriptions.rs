@@ -11,14 +11,18 @@ use std::{
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context as TaskContext, Poll, Waker},
+    time::Duration,
 };
 
 use futures_core::{FusedStream, Stream};
 use nalix_client::Client;
-use nalix_core::{frame::Head, link::memory};
+use nalix_core::{
+    frame::{FrameKind, Head},
+    link::memory,
+};
 use nalix_server::{
-    CloseCode, Context, Lag, Lagged, Listener, OneWay, Opcode, Options, Packet, Queue, Subscription, Wire,
-    packet, packet_controller,
+    CloseCode, Context, Identity, Lag, Lagged, Listener, OneWay, Opcode, Options, Packet, Queue, Sealing,
+    Server, Subscription, Wire, packet, packet_controller,
 };
 use support::{Both, Live, RawPeer, frame, notify, soon};
 
@@ -490,6 +494,47 @@ async fn a_packet_that_must_come_sealed_is_not_taken_in_the_clear() {
     peer.send(&[notify(&Secret(1))]).await;
     peer.ping().await;
     assert_eq!((subscription.try_next().is_none(), session.unclaimed()), (true, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_packet_that_must_come_sealed_is_taken_where_it_does() {
+    for sealing in [Sealing::All, Sealing::Marked] {
+        let identity = Identity::generate().unwrap();
+        let key = identity.public_key();
+        let server = Server::builder().identity(identity).sealing(sealing).no_listener();
+        let server = server.controller(Lab::default()).build().await.unwrap().handle();
+        let (ours, theirs) = memory::pair(1 << 16);
+        server.serve_link(theirs);
+        let client = Client::builder("").server_key(key).sealing(sealing);
+        let session = client.connect_over(ours).await.unwrap();
+        let (mut secret, mut open) = (session.subscribe::<Secret>(), session.subscribe::<Tick>());
+        session.request(Sync).await.unwrap();
+        let end = server.connections().remove(0);
+        end.send(&Secret(5)).await.unwrap();
+        end.send(&Tick { n: 6 }).await.unwrap();
+        assert_eq!(soon(secret.next()).await.unwrap().unwrap().0, 5, "{sealing:?}");
+        assert_eq!(soon(open.next()).await.unwrap().unwrap().n, 6, "{sealing:?}");
+    }
+}
+
+/// As handlers do not get what comes behind a notice that this side is about to close.
+#[tokio::test(start_paused = true)]
+async fn what_comes_while_this_side_drains_is_dropped() {
+    let (mut peer, session) = pair().await;
+    let mut subscription = session.subscribe::<Tick>();
+    // It keeps the connection from being drained at once.
+    let call = tokio::spawn({
+        let session = session.clone();
+        async move { session.request(Sync).await }
+    });
+    assert_eq!(peer.frame().await.unwrap().kind, FrameKind::Request);
+    ticks(&mut peer, 0..1).await;
+    session.connection().drain(Duration::from_secs(5));
+    assert_eq!(peer.frame().await.unwrap().kind, FrameKind::Control);
+    ticks(&mut peer, 1..4).await;
+    assert_eq!((waiting(&mut subscription), session.unclaimed()), (vec![Ok(0)], 3));
+    assert!(call.await.unwrap().is_err());
+    assert!(soon(subscription.next()).await.is_none());
 }
 
 #[tokio::test(start_paused = true)]

@@ -60,8 +60,8 @@ impl Context {
     }
 
     /// What the caller has sent with the packet under this key, by
-    /// [`RequestBuilder::metadata`](crate::RequestBuilder::metadata); the first, if it has sent several. Nobody has checked it,
-    /// and it is not part of the packet's contract.
+    /// [`RequestBuilder::metadata`](crate::RequestBuilder::metadata); the first, if it has sent several. Nobody has
+    /// checked it, and it is not part of the packet's contract.
     ///
     /// ```
     /// # use nalix_core::{Context, packet, packet_controller};

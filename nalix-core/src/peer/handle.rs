@@ -195,8 +195,8 @@ impl Connection {
         Listener::new(&self.shared.pushes, f)
     }
 
-    /// How many one-way packets have come that nobody took: no handler serves them, and nobody was subscribed. They are
-    /// dropped.
+    /// How many one-way packets have come that nobody took: no handler serves them, and nobody was subscribed, or this side
+    /// drained, or they are marked `encrypt` and came in the clear. They are dropped.
     pub fn unclaimed(&self) -> u64 {
         self.shared.pushes.unclaimed()
     }
