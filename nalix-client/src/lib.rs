@@ -30,9 +30,10 @@ mod security;
 mod session;
 
 pub use nalix_core::{
-    Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Failure, OneWay,
-    Opcode, Packet, Request, RequestBuilder, RequestError, RequestFuture, SendError, Side, State, Status,
-    Wire,
+    Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Duplex,
+    DuplexRequest, Failure, Incoming, OneWay, Opcode, OpenBuilder, OpenFuture, Outgoing, Packet, Request,
+    RequestBuilder, RequestError, RequestFuture, SendError, Side, State, Status, StreamError, StreamRequest,
+    Streams, Upload, UploadRequest, Uploads, Wire,
     connection::{ConnectError, Options},
     controller::{Extract, RouterError},
     error::{DecodeError, EncodeError, ProtocolError},

@@ -121,8 +121,11 @@ pub use self::{
     controller::{Context, Controller, State},
     handshake::{Identity, PublicKey, Sealing},
     id::{CallId, ConnectionId, Opcode},
-    packet::{OneWay, Packet, Request, Wire},
-    peer::{Connection, RequestBuilder, RequestError, RequestFuture, Resumption, SendError, SendFuture},
+    packet::{DuplexRequest, OneWay, Packet, Request, StreamRequest, Streams, UploadRequest, Uploads, Wire},
+    peer::{
+        Connection, Duplex, Finish, Incoming, OpenBuilder, OpenFuture, Opens, Outgoing, RequestBuilder,
+        RequestError, RequestFuture, Resumption, SendChunk, SendError, SendFuture, StreamError, Upload,
+    },
     status::{Advice, CloseCode, CloseReason, Code, Failure, Side, Status},
 };
 

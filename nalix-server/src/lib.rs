@@ -55,9 +55,10 @@ mod server;
 pub mod store;
 
 pub use nalix_core::{
-    Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Failure, OneWay,
-    Opcode, Packet, Request, RequestBuilder, RequestError, RequestFuture, Resumption, SendError, Side, State,
-    Status, Wire,
+    Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Duplex,
+    DuplexRequest, Failure, Incoming, OneWay, Opcode, OpenBuilder, OpenFuture, Outgoing, Packet, Request,
+    RequestBuilder, RequestError, RequestFuture, Resumption, SendError, Side, State, Status, StreamError,
+    StreamRequest, Streams, Upload, UploadRequest, Uploads, Wire,
     connection::Options,
     controller::{Call, CallKind, Extract, Reply, ReplyKind, Require, Router, RouterError},
     error::{DecodeError, DuplicateError, EncodeError},

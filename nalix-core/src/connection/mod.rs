@@ -18,6 +18,7 @@ mod options;
 mod patience;
 mod phase;
 mod running;
+mod streams;
 mod timer;
 #[cfg(test)]
 mod worn_out;

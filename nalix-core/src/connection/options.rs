@@ -27,6 +27,12 @@ pub struct Options {
     /// How many one-way packets may wait for their handlers before the link is not read for a while. Default 1,024,
     /// at least 1.
     pub max_queued: usize,
+    /// How many bytes of items a peer may send on one stream before they are consumed here. Default 64 KiB, from 1 to
+    /// 1 GiB. The last item may go beyond it.
+    ///
+    /// Too low makes each stream wait for a round trip after so many bytes; too high lets each of up to `max_calls`
+    /// streams that nobody reads keep that much memory.
+    pub stream_window: usize,
     /// Senders wait once this many bytes wait to be written. Default 1 MiB, at least 1.
     ///
     /// Too low makes senders wait for each flush; too high lets a peer that does not read take that much memory.
@@ -60,6 +66,7 @@ impl Default for Options {
             max_message: 1 << 20,
             max_calls: 1_024,
             max_queued: 1_024,
+            stream_window: 64 << 10,
             outbox: 1 << 20,
             max_malformed: 100,
             handshake_timeout: Duration::from_secs(10),
@@ -78,6 +85,7 @@ impl Options {
         self.max_message = self.max_message.min(MAX_MESSAGE);
         self.max_calls = self.max_calls.clamp(1, 65_536);
         self.max_queued = self.max_queued.max(1);
+        self.stream_window = self.stream_window.clamp(1, 1 << 30);
         self.outbox = self.outbox.max(1);
         self
     }

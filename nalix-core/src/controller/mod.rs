@@ -9,10 +9,12 @@ mod context;
 mod discover;
 mod extract;
 mod handlers;
+mod items;
 mod offload;
 mod reply;
 mod respond;
 mod router;
+mod stream;
 
 pub use self::{
     call::{Call, CallKind, Parts, decode_call},
@@ -23,9 +25,11 @@ pub use self::{
     reply::{Outcome, Reply, ReplyBuffer, ReplyFuture, ReplyKind},
     respond::{IntoFailure, Respond, respond_marker},
     router::{Route, Router, RouterBuilder, RouterFuture},
+    stream::{CallUpload, IntoItem, RespondStream, take_upload},
 };
 pub(crate) use self::{
     caught::{Panicked, caught},
+    items::Items,
     reply::unsendable,
 };
 use std::{future::Future, pin::Pin, sync::Arc};

@@ -1,10 +1,11 @@
 //! Answers, already encoded.
 
-use std::{fmt, future::Future, pin::Pin};
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
+use super::items::Items;
 use crate::{
     error::{DecodeError, EncodeError},
-    status::{Code, Status},
+    status::{Code, Failure, Status},
     wire::{Encode, Writer},
 };
 
@@ -28,6 +29,16 @@ impl fmt::Debug for Outcome {
     }
 }
 
+impl Outcome {
+    /// Waits for the reply. Used by generated handlers.
+    pub async fn settle(self) -> Reply {
+        match self {
+            Outcome::Ready(reply) => reply,
+            Outcome::Pending(future) => future.await,
+        }
+    }
+}
+
 impl From<Reply> for Outcome {
     fn from(reply: Reply) -> Self {
         Outcome::Ready(reply)
@@ -44,6 +55,10 @@ pub enum ReplyKind {
     Application,
     /// Any other failure. Boxed, since it is rare and large.
     Status(Box<Status>),
+    /// The stream of the packet has ended, and all is well.
+    End,
+    /// Items of the stream of the packet, of which more follow.
+    Items,
     /// The packet is one-way and its handler is done.
     Nothing,
 }
@@ -59,6 +74,11 @@ impl Reply {
     /// A failure that is made without a call at hand, for instance by a layer.
     pub fn from_status(status: Status) -> Self {
         ReplyBuffer::unbounded().status(status)
+    }
+
+    /// Items of a stream, of which more follow.
+    pub(crate) fn items(items: Vec<u8>) -> Self {
+        Self { kind: ReplyKind::Items, body: items }
     }
 
     /// What kind of answer it is.
@@ -99,6 +119,8 @@ impl fmt::Debug for Reply {
 pub struct ReplyBuffer {
     buf: Vec<u8>,
     limit: usize,
+    /// Where the items of a stream go, if the packet is answered with one.
+    items: Option<Arc<Items>>,
 }
 
 impl fmt::Debug for ReplyBuffer {
@@ -111,7 +133,17 @@ impl ReplyBuffer {
     /// Uses `buf` (its content is dropped) for a reply of at most `limit` bytes.
     pub fn new(mut buf: Vec<u8>, limit: usize) -> Self {
         buf.clear();
-        Self { buf, limit }
+        Self { buf, limit, items: None }
+    }
+
+    /// Lets the packet be answered with a stream.
+    pub(crate) fn with_items(mut self, items: Option<Arc<Items>>) -> Self {
+        self.items = items;
+        self
+    }
+
+    pub(crate) fn items(&self) -> Option<&Arc<Items>> {
+        self.items.as_ref()
     }
 
     /// A fresh buffer without a limit.
@@ -135,6 +167,19 @@ impl ReplyBuffer {
     pub fn status(mut self, status: Status) -> Reply {
         self.buf.clear();
         Reply { kind: ReplyKind::Status(Box::new(status)), body: self.buf }
+    }
+
+    /// Answers with either failure.
+    pub(super) fn failure<E: Encode>(self, failure: Failure<E>) -> Reply {
+        match failure {
+            Failure::Application(error) => self.application(&error),
+            Failure::Status(status) => self.status(status),
+        }
+    }
+
+    /// Ends a stream.
+    pub(super) fn end(self) -> Reply {
+        Reply { kind: ReplyKind::End, body: self.buf }
     }
 
     /// Ends a one-way call.

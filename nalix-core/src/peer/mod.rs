@@ -1,11 +1,17 @@
 //! What the rest of a program holds of a connection: the [`Connection`] handle, and behind it the outbox and the table
 //! of calls in flight that it shares with the driver.
 
+mod arrival;
 mod attributes;
 mod calls;
 mod early;
 mod error;
+mod flow;
+mod flows;
 mod handle;
+mod incoming;
+mod open;
+mod outgoing;
 mod request;
 mod resumption;
 mod send;
@@ -13,13 +19,19 @@ mod shared;
 mod waiters;
 
 pub(crate) use self::{
+    arrival::Arrival,
     calls::Answer,
+    flow::granted,
+    incoming::RawIncoming,
     shared::{Commands, Setup, Shared},
 };
 pub use self::{
     early::EarlyRequest,
-    error::{RequestError, SendError},
-    handle::Connection,
+    error::{RequestError, SendError, StreamError},
+    handle::{Connection, Duplex},
+    incoming::Incoming,
+    open::{OpenBuilder, OpenFuture, Opens},
+    outgoing::{Finish, Outgoing, SendChunk, Upload},
     request::{RequestBuilder, RequestFuture},
     resumption::Resumption,
     send::SendFuture,

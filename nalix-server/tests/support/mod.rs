@@ -10,6 +10,7 @@ mod live;
 mod pair;
 mod raw;
 mod recorder;
+mod sources;
 mod wait;
 
 pub(crate) use self::{
@@ -20,5 +21,6 @@ pub(crate) use self::{
     pair::{Both, server, session},
     raw::RawPeer,
     recorder::{Line, Recorder},
+    sources::{Source, from_fn},
     wait::{eventually, soon, until, within},
 };
