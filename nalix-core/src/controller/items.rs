@@ -95,7 +95,8 @@ impl Items {
     ) -> Poll<Result<(), Failure<P::Error>>> {
         let mut state = self.lock();
         state.begun = true;
-        if state.buf.len() >= state.allowed {
+        // An item that did not fit the last batch begins the next.
+        if state.buf.len() >= state.allowed || !(carry.is_empty() || state.buf.is_empty()) {
             state.parked = Some(cx.waker().clone());
             return self.leave(state, cx, Poll::Pending);
         }
@@ -138,8 +139,8 @@ impl Items {
         drop(filling);
         let mut state = self.lock();
         if full && end.is_pending() {
-            if state.buf.len() < state.allowed {
-                // More has been allowed meanwhile, or a carried item waits for the next batch.
+            if state.buf.len() < state.allowed && carry.is_empty() {
+                // More has been allowed meanwhile.
                 cx.waker().wake_by_ref();
             } else {
                 state.parked = Some(cx.waker().clone());
