@@ -131,6 +131,7 @@ fn say(sealing: Sealing, start: u64, script: &mut Script<'_>) -> (Vec<Said>, Vec
                     written.extend_from_slice(&bytes[..most.min(bytes.len())]);
                     most
                 });
+                assert!(!all || !out.is_exhausted(), "what was not sealed has not been written");
                 written.extend_from_slice(&out.take(Vec::new()));
                 assert!(!all || written.len() <= most);
                 written

@@ -210,13 +210,13 @@ mod tests {
                     _ => Noise::initiator_ik(&hello.prologue(), client.own(), key.as_bytes()),
                 }
                 .unwrap();
-                let mut offer = Offer::new(&params(), sealing);
+                let mut offer = Offer::new(&params(), sealing, Suites::here());
                 offer.early = Bytes::from_static(early);
                 hello.content = noise.write(&offer.to_bytes()).unwrap().into();
                 let read = Responder::read(&hello, params(), &security, None);
                 match read {
                     Ok(responder) => {
-                        assert!(good && responder.client_key().is_some() == (way == Way::Mutual))
+                        assert!(good && responder.client_key().is_some() == (way == Way::Mutual));
                     }
                     Err(reason) => assert!(!good && reason.code == CloseCode::ProtocolError, "{reason}"),
                 }

@@ -177,8 +177,8 @@ impl Outbound {
         full
     }
 
-    /// Lets `write` write what waits, and returns whether it has written all. It says how many bytes it has written;
-    /// those that are left stay at the front.
+    /// Lets `write` write what waits, and returns whether it has written all. It says how many bytes it has
+    /// written; those that are left stay at the front. Never all once [`Outbound::is_exhausted`] says yes.
     pub fn write_with(&mut self, write: impl FnOnce(&[u8]) -> usize) -> bool {
         self.close_record();
         let n = write(&self.buf).min(self.buf.len());

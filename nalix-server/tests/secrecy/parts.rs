@@ -14,7 +14,7 @@ use nalix_core::{
         ServerSecurity, SessionData, SessionRecord,
     },
     link::memory,
-    record::{self, Key},
+    record::{self, Key, Suites},
     session::{Cover, Inbound, Outbound},
     wire::to_vec,
 };
@@ -56,7 +56,7 @@ fn what_is_kept_prints_no_secret() {
 
     // Texts and bytes that have been damaged are not repeated in what is wrong with them.
     let text = me.to_text();
-    for cut in 1..text.len() {
+    for cut in (1..text.len()).step_by(5) {
         for damaged in [&text[..cut], &text[cut..], &text.replacen(char::is_alphanumeric, "!", cut)] {
             if let Err(error) = Identity::from_text(damaged) {
                 let printed = format!("{error} {}", both(&error));
@@ -65,7 +65,7 @@ fn what_is_kept_prints_no_secret() {
         }
     }
     for bytes in [ticket.to_bytes(), session.to_bytes()] {
-        for cut in 0..bytes.len() {
+        for cut in (0..bytes.len()).step_by(3) {
             for damaged in [&bytes[..cut], &bytes[cut..]] {
                 let errors =
                     (SessionTicket::from_bytes(damaged).err(), SessionRecord::from_bytes(damaged).err());
@@ -88,7 +88,7 @@ fn handshakes_print_no_secret() {
     let params = || Params::new(1_000, 10, Contracts::default());
     let early = EarlyRequest::new(&log_in(), 1_000, None).unwrap();
     clean(&secrets, &early);
-    let mut offer = Offer::new(&params(), Sealing::All);
+    let mut offer = Offer::new(&params(), Sealing::All, Suites::here());
     offer.early = Bytes::copy_from_slice(early.frames());
     clean(&secrets, &offer);
 
