@@ -102,7 +102,7 @@ fn driver(sealing: Sealing) -> (Connection, Driver<MemoryLink>, Arc<AtomicU32>) 
 fn frame(kind: FrameKind, sealed: bool, payload: &[u8]) -> Frame {
     let Head { id, opcode, .. } = Head::plain(kind);
     let payload = Bytes::copy_from_slice(payload);
-    Frame { kind, id, opcode, sealed, metadata: Metadata::default(), payload }
+    Frame { kind, upload: false, id, opcode, sealed, metadata: Metadata::default(), payload }
 }
 
 fn packet<P: Packet>(kind: FrameKind, sealed: bool, packet: &P) -> Frame {
