@@ -61,6 +61,13 @@ struct Counted {
     made: Arc<AtomicU64>,
 }
 
+impl Counted {
+    /// Counts one more item, and returns how many there were before.
+    fn note(&self) -> u64 {
+        self.made.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
 impl Source {
     fn counted(&self) -> Counted {
         Counted { _guard: self.live.enter(), made: Arc::clone(&self.made) }
@@ -82,7 +89,7 @@ impl Source {
             if n > numbers.to {
                 return Poll::Ready(None);
             }
-            counted.made.fetch_add(1, Ordering::Relaxed);
+            counted.note();
             Poll::Ready(Some(n - 1))
         })
     }
@@ -91,7 +98,7 @@ impl Source {
     fn blobs(&self, blobs: Blobs) -> impl Stream<Item = Vec<u8>> + use<> {
         let counted = self.counted();
         from_fn(move |_| {
-            counted.made.fetch_add(1, Ordering::Relaxed);
+            counted.note();
             Poll::Ready(Some(vec![0; blobs.size as usize]))
         })
     }
@@ -109,7 +116,7 @@ impl Source {
     fn seconds(&self, _: Seconds) -> impl Stream<Item = u64> + use<> {
         let counted = self.counted();
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
-        from_fn(move |cx| ticks.poll_tick(cx).map(|_| Some(counted.made.fetch_add(1, Ordering::Relaxed))))
+        from_fn(move |cx| ticks.poll_tick(cx).map(|_| Some(counted.note())))
     }
 
     #[packet]
