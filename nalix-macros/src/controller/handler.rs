@@ -151,8 +151,9 @@ fn prepare(
     });
     let upload = args.upload.as_ref().map(|ty| {
         // The type of the chunks is compared where the user has written it.
-        let take = quote_spanned!(ty.span()=> #krate::controller::take_upload::<#packet>);
-        quote!(let __upload: #ty = #take(__upload);)
+        let take = quote!(#krate::controller::take_upload::<#packet>(__upload));
+        let take = span::at(span::place(ty.span()), take);
+        quote!(let __upload: #ty = #take;)
     });
     quote! {
         #(#extracted)*
