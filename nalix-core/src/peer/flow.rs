@@ -191,3 +191,58 @@ pub(crate) fn granted(credit: i64, n: u64) -> Option<i64> {
 const SMALL: usize = 4 * 1024;
 /// The most that may be granted and not used, in bytes.
 const MAX_CREDIT: i64 = u32::MAX as i64;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    /// Both ends of a stream and what is on the way between them.
+    #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+    struct Model {
+        credit_out: i64,
+        items_left: u8,
+        /// Frames on the way, by their length.
+        items: VecDeque<usize>,
+        grants: VecDeque<u64>,
+        credit_in: i64,
+        /// Arrived and not consumed.
+        held: VecDeque<usize>,
+        consumed: usize,
+    }
+
+    impl Model {
+        fn sending(&self) -> Sending {
+            Sending { credit: self.credit_out, ..Sending::new(0) }
+        }
+
+        fn receiving(&self, window: usize) -> Receiving {
+            Receiving { credit: self.credit_in, consumed: self.consumed, ..Receiving::new(window) }
+        }
+
+        /// Every state that one step leads to.
+        fn steps(&self, window: usize, sizes: &[usize]) -> Vec<Model> {
+            let mut next = Vec::new();
+            for &size in sizes {
+                let mut sending = self.sending();
+                if self.items_left > 0 && sending.may_send() {
+                    sending.spend(size);
+                    let mut model = Model { credit_out: sending.credit, ..self.clone() };
+                    model.items_left -= 1;
+                    model.items.push_back(size);
+                    next.push(model);
+                }
+            }
+            let mut model = self.clone();
+            if let Some(size) = model.items.pop_front() {
+                let mut receiving = self.receiving(window);
+                receiving.push(vec![0; size].into()).expect("the sender keeps to its credit");
+                model.credit_in = receiving.credit;
+                model.held.push_back(size);
+                next.push(model);
+            }
+            let mut model = self.clone();
+            if let Some(size) = model.held.pop_front() {
+                let mut receiving = self.receiving(window);
+         

@@ -82,7 +82,7 @@ fn arguments(cx: &mut Ctxt, method: &Method) {
             cx.error(cfg, "the upload of a handler cannot depend on `cfg`: write a handler for each case");
         }
     }
-    for arg in args.iter().filter(|arg| is_incoming(&arg.ty)) {
+    if let Some(arg) = args.iter().find(|arg| is_incoming(&arg.ty)) {
         cx.error(
             &arg.ty,
             "a handler takes its upload behind its packet, as the last argument, and takes one",
