@@ -245,4 +245,74 @@ mod tests {
             let mut model = self.clone();
             if let Some(size) = model.held.pop_front() {
                 let mut receiving = self.receiving(window);
-         
+                model.grants.extend(receiving.consume(size));
+                (model.credit_in, model.consumed) = (receiving.credit, receiving.consumed);
+                next.push(model);
+            }
+            let mut model = self.clone();
+            if let Some(n) = model.grants.pop_front() {
+                let mut sending = self.sending();
+                sending.grant(n).expect("little credit");
+                model.credit_out = sending.credit;
+                next.push(model);
+            }
+            next
+        }
+    }
+
+    /// Every order in which items, their consumption and credit can meet, for small windows and items of several sizes.
+    #[test]
+    fn no_order_of_events_overdraws_starves_or_keeps_more_than_the_window() {
+        for window in 1..=6 {
+            for sizes in [&[1][..], &[2], &[3], &[1, 3], &[2, 7]] {
+                let largest = sizes.iter().max().copied().unwrap_or_default();
+                let start = Model {
+                    credit_out: window as i64,
+                    items_left: 7,
+                    items: VecDeque::new(),
+                    grants: VecDeque::new(),
+                    credit_in: window as i64,
+                    held: VecDeque::new(),
+                    consumed: 0,
+                };
+                let mut seen = HashSet::from([start.clone()]);
+                let mut todo = vec![start];
+                while let Some(model) = todo.pop() {
+                    let kept: usize = model.held.iter().chain(&model.items).sum();
+                    assert!(kept < window + largest, "{model:?}");
+                    let next = model.steps(window, sizes);
+                    // Nothing can happen any more only when all has been sent and consumed.
+                    assert!(!next.is_empty() || model.items_left == 0, "{model:?} is stuck");
+                    todo.extend(next.into_iter().filter(|model| seen.insert(model.clone())));
+                }
+                assert!(seen.len() > 10);
+            }
+        }
+    }
+
+    #[test]
+    fn small_frames_are_put_together_and_stay_in_order() {
+        let mut receiving = Receiving::new(1 << 20);
+        let large = Bytes::from(vec![7; SMALL]);
+        for items in [&b"ab"[..], b"c"] {
+            receiving.push(Bytes::copy_from_slice(items)).unwrap();
+        }
+        receiving.push(large.clone()).unwrap();
+        receiving.push(Bytes::from_static(b"d")).unwrap();
+        let mut taken = VecDeque::new();
+        assert!(receiving.take(&mut taken));
+        assert_eq!(taken, [Bytes::from_static(b"abc"), large, Bytes::from_static(b"d")]);
+        taken.clear();
+        assert!(!receiving.take(&mut taken));
+    }
+
+    #[test]
+    fn credit_cannot_be_granted_beyond_all_bounds() {
+        let mut sending = Sending::new(0);
+        assert_eq!(sending.grant(u64::MAX), Err(TooMuchCredit));
+        assert_eq!(sending.grant(u32::MAX.into()), Ok(()));
+        assert_eq!(sending.grant(1), Err(TooMuchCredit));
+        sending.spend(5);
+        assert_eq!(sending.grant(5), Ok(()));
+    }
+}
