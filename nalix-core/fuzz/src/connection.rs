@@ -20,6 +20,7 @@ use nalix_core::{
     record::{self, RecordKind},
     registry::Registry,
     session::{Cover, Frame, Inbound, Outbound},
+    wire::varint,
 };
 use tokio::{
     runtime::Runtime,
@@ -196,6 +197,9 @@ impl Asked {
                     | FrameKind::Reply
                     | FrameKind::Error
                     | FrameKind::Cancel
+                    | FrameKind::Item
+                    | FrameKind::End
+                    | FrameKind::Credit
                     | FrameKind::Ping
                     | FrameKind::Pong
                     | FrameKind::Ack
@@ -212,6 +216,9 @@ impl Asked {
                     )
             }
             FrameKind::Cancel => unsealed(frame) || !frame.payload.is_empty(),
+            FrameKind::Credit => {
+                unsealed(frame) || !matches!(varint::split(&frame.payload), Ok((1.., [])))
+            }
             FrameKind::Ping => unsealed(frame) || frame.payload.len() > 32,
             FrameKind::Pong | FrameKind::Ack => unsealed(frame),
             _ => false,

@@ -65,7 +65,7 @@ pub(crate) fn take<'a>(
 fn again(max_message: usize, frame: &Frame) {
     use nalix_core::frame::{FrameKind, Head};
     let mut head = Head::plain(frame.kind);
-    (head.id, head.opcode) = (frame.id, frame.opcode);
+    (head.upload, head.id, head.opcode) = (frame.upload, frame.id, frame.opcode);
     let mut out = Outbound::new(max_message.max(frame.payload.len()));
     let write = |w: &mut nalix_core::wire::Writer<'_>| w.put(&frame.payload);
     out.append(Cover::Plain, head, frame.metadata, frame.payload.len() / 2, write).unwrap();

@@ -67,6 +67,7 @@ fn sent(sealing: Sealing, input: &[u8]) {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Said {
     kind: FrameKind,
+    upload: bool,
     id: CallId,
     opcode: Opcode,
     sealed: bool,
@@ -76,8 +77,8 @@ struct Said {
 
 impl From<&Frame> for Said {
     fn from(frame: &Frame) -> Self {
-        let Frame { kind, id, opcode, sealed, metadata, .. } = *frame;
-        Self { kind, id, opcode, sealed, metadata, payload: frame.payload.clone() }
+        let Frame { kind, upload, id, opcode, sealed, metadata, .. } = *frame;
+        Self { kind, upload, id, opcode, sealed, metadata, payload: frame.payload.clone() }
     }
 }
 
@@ -117,8 +118,8 @@ fn say(sealing: Sealing, start: u64, script: &mut Script<'_>) -> (Vec<Said>, Vec
             Ok(appended) => {
                 assert!(!fails && appended.position >= taken);
                 let sealed = sealing == Sealing::All || cover.is_sealed();
-                let Head { kind, id, opcode, .. } = head;
-                pending.push(Said { kind, id, opcode, sealed, metadata, payload });
+                let Head { kind, upload, id, opcode, .. } = head;
+                pending.push(Said { kind, upload, id, opcode, sealed, metadata, payload });
             }
             Err(_) => assert!(fails),
         }

@@ -52,7 +52,8 @@ pub struct Options {
     ///
     /// Too low drops peers on slow links; too high keeps dead ones. Zero drops at the first write that blocks.
     pub stall_timeout: Duration,
-    /// How long a request waits for its answer unless it says otherwise. Default 30 s; `None` waits for ever. Zero
+    /// How long a request waits for its answer unless it says otherwise. Streams and uploads have a timeout only if they
+    /// are given one. Default 30 s; `None` waits for ever. Zero
     /// fails every request that does not say otherwise, before it is sent.
     pub request_timeout: Option<Duration>,
     /// The longest that a handler may run for a request, whatever the caller allows. Default `None`: as long as the
