@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use nalix_core::{
-    CloseReason, Connection, Listener, OneWay, Push, Queue, Request, RequestBuilder, SendError, SendFuture,
-    Subscription,
+    CloseReason, Connection, Duplex, DuplexRequest, Incoming, Listener, OneWay, OpenBuilder, Push, Queue,
+    Request, RequestBuilder, SendError, SendFuture, StreamRequest, Subscription, Upload, UploadRequest,
     connection::RouterCell,
     controller::{Controller, RouterError},
     handshake::SessionTicket,
@@ -73,6 +73,60 @@ impl Session {
     /// ```
     pub fn request<P: Request>(&self, packet: P) -> RequestBuilder<P> {
         self.inner.connection.request(packet)
+    }
+
+    /// Asks the server for a stream: await the [`Incoming`], or set options first.
+    ///
+    /// ```no_run
+    /// # use nalix_client::{Session, packet};
+    /// #[packet(opcode = 0x4001, stream = u64)]
+    /// struct Watch;
+    ///
+    /// # async fn f(session: Session) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut ticks = session.stream(Watch).await?;
+    /// while let Some(tick) = ticks.next().await {
+    ///     println!("{}", tick?);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn stream<P: StreamRequest>(&self, packet: P) -> OpenBuilder<P, Incoming<P::Item, P::Error>> {
+        self.inner.connection.stream(packet)
+    }
+
+    /// Starts an upload: await the [`Upload`], send its chunks, and finish it to get the answer.
+    ///
+    /// ```no_run
+    /// # use nalix_client::{Session, packet};
+    /// #[packet(opcode = 0x4002, upload = Vec<u8>, reply = u64)]
+    /// struct Store {
+    ///     name: String,
+    /// }
+    ///
+    /// # async fn f(session: Session) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut upload = session.upload(Store { name: "notes".into() }).await?;
+    /// upload.send(&vec![1, 2, 3]).await?;
+    /// println!("{} bytes are stored", upload.finish().await?);
+    /// # Ok(()) }
+    /// ```
+    pub fn upload<P: UploadRequest>(&self, packet: P) -> OpenBuilder<P, Upload<P>> {
+        self.inner.connection.upload(packet)
+    }
+
+    /// Opens a stream in both directions.
+    ///
+    /// ```no_run
+    /// # use nalix_client::{Session, packet};
+    /// #[packet(opcode = 0x4003, upload = String, stream = String)]
+    /// struct Shell;
+    ///
+    /// # async fn f(session: Session) -> Result<(), Box<dyn std::error::Error>> {
+    /// let (mut input, mut output) = session.duplex(Shell).await?;
+    /// input.send(&"ls".to_owned()).await?;
+    /// let line = output.next().await;
+    /// # Ok(()) }
+    /// ```
+    pub fn duplex<P: DuplexRequest>(&self, packet: P) -> OpenBuilder<P, Duplex<P>> {
+        self.inner.connection.duplex(packet)
     }
 
     /// Sends a one-way packet: done when it is in the outbox. Cancel safe: see [`SendFuture`]. Takes a reference, since the

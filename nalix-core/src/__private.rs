@@ -97,8 +97,8 @@ pub const fn as_u64(len: usize) -> u64 {
 /// What the registry asks a packet for.
 pub mod contract {
     use crate::{
-        packet::{OneWay, Request},
-        schema::{Contract, Schema},
+        packet::{DuplexRequest, OneWay, Request, StreamRequest, Streams, UploadRequest, Uploads},
+        schema::{Contract, Describe, Schema},
     };
 
     /// Of a packet that is not answered.
@@ -114,6 +114,42 @@ pub mod contract {
     /// Of a packet that declares an error type too.
     pub fn request_with_error<P: Request>() -> Contract {
         Contract::new(Schema::of::<P>(), Some(Schema::of::<P::Reply>()), Some(Schema::of::<P::Error>()))
+    }
+
+    /// Of a packet that is answered with a stream.
+    pub fn stream<P: StreamRequest>() -> Contract {
+        Contract::new(Schema::of::<P>(), None, None).with_item(Schema::of::<P::Item>())
+    }
+
+    /// Of one that declares an error type too.
+    pub fn stream_with_error<P: StreamRequest>() -> Contract {
+        with_error::<P::Error>(stream::<P>())
+    }
+
+    /// Of a packet that is followed by an upload.
+    pub fn upload<P: UploadRequest>() -> Contract {
+        let reply = Some(Schema::of::<P::Reply>());
+        Contract::new(Schema::of::<P>(), reply, None).with_chunk(Schema::of::<P::Chunk>())
+    }
+
+    /// Of one that declares an error type too.
+    pub fn upload_with_error<P: UploadRequest>() -> Contract {
+        with_error::<P::Error>(upload::<P>())
+    }
+
+    /// Of a packet with a stream both ways.
+    pub fn duplex<P: DuplexRequest>() -> Contract {
+        let (item, chunk) = (Schema::of::<<P as Streams>::Item>(), Schema::of::<<P as Uploads>::Chunk>());
+        Contract::new(Schema::of::<P>(), None, None).with_item(item).with_chunk(chunk)
+    }
+
+    /// Of one that declares an error type too.
+    pub fn duplex_with_error<P: DuplexRequest>() -> Contract {
+        with_error::<<P as Streams>::Error>(duplex::<P>())
+    }
+
+    fn with_error<E: Describe>(contract: Contract) -> Contract {
+        Contract { error: Some(Schema::of::<E>()), ..contract }
     }
 }
 

@@ -122,10 +122,14 @@ pub use self::{
     controller::{Context, Controller, State},
     handshake::{Identity, PublicKey, Sealing},
     id::{CallId, ConnectionId, Opcode},
-    packet::{Encoded, OneWay, Packet, Push, Request, Wire},
+    packet::{
+        DuplexRequest, Encoded, OneWay, Packet, Push, Request, StreamRequest, Streams, UploadRequest,
+        Uploads, Wire,
+    },
     peer::{
-        Connection, Lag, Lagged, Listener, Queue, RequestBuilder, RequestError, RequestFuture, Resumption,
-        SendError, SendFuture, Subscription,
+        Connection, Duplex, Finish, Incoming, Lag, Lagged, Listener, OpenBuilder, OpenFuture, Opens,
+        Outgoing, Queue, RequestBuilder, RequestError, RequestFuture, Resumption, SendChunk, SendError,
+        SendFuture, StreamError, Subscription, Upload,
     },
     status::{Advice, CloseCode, CloseReason, Code, Failure, Side, Status},
 };

@@ -37,6 +37,10 @@ pub trait Packet: Encode + Describe {
     const EXACT: bool = false;
     /// Whether it and its answer travel in sealed records only.
     const ENCRYPT: bool = false;
+    /// Whether it is answered with a stream of items.
+    const STREAMS: bool = false;
+    /// Whether a stream of chunks follows it.
+    const UPLOADS: bool = false;
 }
 
 /// A packet that is answered.
@@ -51,6 +55,60 @@ pub trait Request: Packet {
     /// The error that the answer may carry instead; [`Infallible`] where the packet declares none.
     type Error: Wire;
 }
+
+/// A packet that is answered with a stream of items.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not answered with a stream",
+    label = "has no stream",
+    note = "give it one with `#[packet(opcode = ..., stream = Item)]`"
+)]
+pub trait Streams: Packet {
+    /// The items.
+    type Item: Wire;
+    /// The error that may end the stream; [`Infallible`] where the packet declares none.
+    type Error: Wire;
+}
+
+/// A packet that is followed by a stream of chunks.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no upload",
+    label = "has no upload",
+    note = "give it one with `#[packet(opcode = ..., upload = Chunk, reply = SomeType)]`"
+)]
+pub trait Uploads: Packet {
+    /// The chunks.
+    type Chunk: Wire;
+}
+
+/// A packet that is answered with a stream, and followed by nothing: what `stream` takes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be asked for a stream",
+    label = "has no stream, or has an upload too",
+    note = "it takes `#[packet(opcode = ..., stream = Item)]`; open packets with both `stream` and `upload` with `duplex`"
+)]
+pub trait StreamRequest: Streams {}
+
+/// A packet that is followed by an upload and answered once: what `upload` takes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not start an upload",
+    label = "has no upload, or has a stream too",
+    note = "it takes `#[packet(opcode = ..., upload = Chunk, reply = SomeType)]`; open packets with both `stream` and \
+            `upload` with `duplex`"
+)]
+pub trait UploadRequest: Uploads {
+    /// What the answer carries.
+    type Reply: Wire;
+    /// The error that the answer may carry instead; [`Infallible`] where the packet declares none.
+    type Error: Wire;
+}
+
+/// A packet with a stream in both directions: what `duplex` takes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not open streams both ways",
+    label = "lacks a stream or an upload",
+    note = "it takes `#[packet(opcode = ..., upload = Chunk, stream = Item)]`"
+)]
+pub trait DuplexRequest: Streams + Uploads {}
 
 /// A packet that is not answered.
 #[diagnostic::on_unimplemented(

@@ -39,6 +39,12 @@ pub enum Shape {
     OneWay,
     /// Answered once.
     Request,
+    /// Answered with a stream.
+    Stream,
+    /// Followed by an upload and answered once.
+    Upload,
+    /// Followed by an upload and answered with a stream.
+    Duplex,
 }
 
 /// What the program knows of a packet.

@@ -126,6 +126,7 @@ fn frames_have_their_golden_bytes() {
     entries(&golden);
     errors(&golden, of(FrameKind::Error, five));
     messages(&golden);
+    streams(&golden, five, big);
     golden.finish();
 }
 
@@ -195,6 +196,21 @@ fn errors(golden: &Golden, head: Head) {
         let failure = frame::decode_failure(&Bytes::from(body)).unwrap();
         assert_eq!(failure, nalix_core::Failure::Status(status));
     }
+}
+
+fn streams(golden: &Golden, five: CallId, big: CallId) {
+    let (of, upload) = (Head::of_call, Head::of_upload);
+    golden.frame("two items of stream 5: 0x2a, nothing", of(FrameKind::Item, five), &[1, 0x2a, 0]);
+    golden.frame("a chunk of upload 5: hi!", upload(FrameKind::Item, five), b"\x04\x03hi!");
+    golden.frame("end of stream 5", of(FrameKind::End, five), b"");
+    golden.frame("end of upload 5", upload(FrameKind::End, five), b"");
+    let mut body = Vec::new();
+    let cancelled = Status::new(Code::Cancelled, "");
+    encode_status(&mut nalix_core::wire::Writer::new(&mut body, 100), &cancelled);
+    golden.frame("upload 5 given up: Cancelled", upload(FrameKind::End, five), &body);
+    golden.frame("credit of 32768 bytes for stream 5", of(FrameKind::Credit, five), &[0x80, 0x80, 2]);
+    golden.frame("credit of 1 byte for upload 300", upload(FrameKind::Credit, big), &[1]);
+    golden.frame("no more of upload 300", upload(FrameKind::Cancel, big), b"");
 }
 
 fn messages(golden: &Golden) {

@@ -36,7 +36,8 @@ pub fn derive_wire(input: TokenStream) -> TokenStream {
 /// Makes a struct or enum a packet: a value with an opcode, which can be sent.
 ///
 /// Keys: `opcode = 0x1001` (required; from `0x0100` up), `reply = Type` (makes it a request), `error = Type` (what a
-/// request may fail with besides a `Status`), `exact` (bytes behind the last field are an error), `encrypt` (it and its
+/// request or a stream may fail with besides a `Status`), `stream = Type` (it is answered with a stream of such items),
+/// `upload = Type` (a stream of such chunks follows it; with `reply` or `stream`), `exact` (bytes behind the last field are an error), `encrypt` (it and its
 /// answer travel in sealed records only), `rename = "..."`, `crate = path` (where `nalix_core` is). Fields take the
 /// `#[wire(...)]` attributes of `derive(Wire)`, which this macro includes.
 ///
@@ -66,6 +67,12 @@ pub fn derive_packet(input: TokenStream) -> TokenStream {
 /// A handler takes `&self` (or `self: Arc<Self>`, `self: &Arc<Self>`), then extractors (`&Context`, `State<T>`, ...),
 /// then its packet, and returns the packet's reply, or a `Result` of it. Async or not: one that is not async runs to its
 /// end at once and is the fastest.
+///
+/// The handler of a packet with `stream` returns a `Stream` of the items, or of results of them, or a `Result` of such a
+/// stream; as `impl Stream` it may borrow from the controller. It is polled as a part of the handler, one batch at a time, as
+/// far as the peer takes items. Once it has been returned, the packets behind it may start. The handler of a packet with
+/// `upload` takes the chunks as an argument of type `Incoming<_>` behind the packet; one that waits for them keeps those
+/// behind it waiting, unless it is `concurrent`.
 ///
 /// Keys of `#[packet(...)]` on handlers: `concurrent` (does not wait for earlier packets of the connection),
 /// `lane = "..."` (waits for earlier packets of that lane only), `spawn` (runs on a task of its own), `blocking` (runs on

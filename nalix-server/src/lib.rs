@@ -58,9 +58,11 @@ mod server;
 pub mod store;
 
 pub use nalix_core::{
-    Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Encoded, Failure,
-    Lag, Lagged, Listener, OneWay, Opcode, Packet, Push, Queue, Request, RequestBuilder, RequestError,
-    RequestFuture, Resumption, SendError, SendFuture, Side, State, Status, Subscription, Wire,
+    Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Duplex,
+    DuplexRequest, Encoded, Failure, Incoming, Lag, Lagged, Listener, OneWay, Opcode, OpenBuilder,
+    OpenFuture, Outgoing, Packet, Push, Queue, Request, RequestBuilder, RequestError, RequestFuture,
+    Resumption, SendError, SendFuture, Side, State, Status, StreamError, StreamRequest, Streams,
+    Subscription, Upload, UploadRequest, Uploads, Wire,
     connection::Options,
     controller::{Call, CallKind, Extract, Reply, ReplyKind, Require, Router, RouterError},
     error::{DecodeError, DuplicateError, EncodeError},

@@ -21,6 +21,7 @@ use nalix_core::{
     record::{self, RecordKind},
     registry::Registry,
     session::{Cover, Frame, Inbound, Outbound},
+    wire::varint,
 };
 use tokio::{
     runtime::Runtime,
@@ -197,6 +198,9 @@ impl Asked {
                     | FrameKind::Reply
                     | FrameKind::Error
                     | FrameKind::Cancel
+                    | FrameKind::Item
+                    | FrameKind::End
+                    | FrameKind::Credit
                     | FrameKind::Ping
                     | FrameKind::Pong
                     | FrameKind::Ack
@@ -213,6 +217,9 @@ impl Asked {
                     )
             }
             FrameKind::Cancel => unsealed(frame) || !frame.payload.is_empty(),
+            FrameKind::Credit => {
+                unsealed(frame) || !matches!(varint::split(&frame.payload), Ok((1.., [])))
+            }
             FrameKind::Ping => unsealed(frame) || frame.payload.len() > 32,
             FrameKind::Pong | FrameKind::Ack => unsealed(frame),
             _ => false,

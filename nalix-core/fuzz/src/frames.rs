@@ -66,7 +66,7 @@ pub(crate) fn take<'a>(
 fn again(max_message: usize, frame: &Frame) {
     use nalix_core::frame::{FrameKind, Head};
     let mut head = Head::plain(frame.kind);
-    (head.id, head.opcode) = (frame.id, frame.opcode);
+    (head.upload, head.id, head.opcode) = (frame.upload, frame.id, frame.opcode);
     let mut out = Outbound::new(max_message.max(frame.payload.len()));
     let write = |w: &mut nalix_core::wire::Writer<'_>| w.put(&frame.payload);
     let metadata = (frame.metadata, frame.entries.as_ref());

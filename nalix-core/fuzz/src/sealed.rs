@@ -73,6 +73,7 @@ fn sent(sealing: Sealing, input: &[u8]) {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Said {
     kind: FrameKind,
+    upload: bool,
     id: CallId,
     opcode: Opcode,
     sealed: bool,
@@ -82,8 +83,8 @@ struct Said {
 
 impl From<&Frame> for Said {
     fn from(frame: &Frame) -> Self {
-        let Frame { kind, id, opcode, sealed, metadata, .. } = *frame;
-        Self { kind, id, opcode, sealed, metadata, payload: frame.payload.clone() }
+        let Frame { kind, upload, id, opcode, sealed, metadata, .. } = *frame;
+        Self { kind, upload, id, opcode, sealed, metadata, payload: frame.payload.clone() }
     }
 }
 
@@ -128,8 +129,8 @@ fn say(sealing: Sealing, start: Start, script: &mut Script<'_>) -> (Vec<Said>, V
             Ok(appended) => {
                 assert!(!fails && appended.position >= taken);
                 let sealed = sealing == Sealing::All || cover.is_sealed();
-                let Head { kind, id, opcode, .. } = head;
-                pending.push(Said { kind, id, opcode, sealed, metadata, payload });
+                let Head { kind, upload, id, opcode, .. } = head;
+                pending.push(Said { kind, upload, id, opcode, sealed, metadata, payload });
             }
             Err(_) => assert!(fails),
         }

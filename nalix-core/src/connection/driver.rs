@@ -26,7 +26,7 @@ use crate::{
     error::ProtocolError,
     frame::{Control, FrameKind, Head},
     link::Link,
-    peer::{Answer, Commands, Shared},
+    peer::{Arrival, Commands, Shared},
     session::{Cover, Inbound},
     status::{Advice, CloseCode, CloseReason, Code, Side, Status},
     wire::Limits,
@@ -64,7 +64,7 @@ pub struct Driver<L> {
     timer: Timer,
     /// The time, read once a turn when it is first needed.
     pub(super) now: Option<Instant>,
-    pub(super) answers: Vec<(CallId, Cover, Answer)>,
+    pub(super) answers: Vec<(CallId, Cover, Arrival)>,
     pub(super) answered: Vec<Answered>,
     pub(super) buffers: Vec<Vec<u8>>,
     wakers: Vec<Waker>,
@@ -100,7 +100,7 @@ impl<L: Link> Driver<L> {
         let router = serving.router.clone();
         let context =
             controller::Context::new(connection.clone(), Arc::clone(router.states()), Limits::DEFAULT);
-        let inbox = Inbox::new(router.lanes(), shared.setup.terms.calls_in);
+        let inbox = Inbox::new(router.lanes(), shared.setup.terms.calls_in, shared.setup.terms.window_out);
         let mut driver = Self {
             link,
             inbound,
@@ -236,6 +236,7 @@ impl<L: Link> Driver<L> {
         if let Some(reason) = self.poll_close(cx, flushed.is_ready()) {
             return Poll::Ready(reason);
         }
+        self.feed_streams();
         // Room that this flush has made is news to nobody else.
         let room = self.short_of_room && self.has_room();
         if room || (unread && self.may_read()) {
@@ -428,7 +429,7 @@ impl<L: Link> Driver<L> {
 
     pub(super) fn deliver_answers(&mut self) {
         if !self.answers.is_empty() {
-            let handed_out = self.shared.answer(&mut self.answers, &mut self.wakers);
+            let handed_out = self.shared.deliver(&mut self.answers, &mut self.wakers);
             self.wake_callers();
             if let Err(error) = handed_out {
                 self.refuse(&error);

@@ -14,7 +14,7 @@ use crate::{
     error::{EncodeError, ProtocolError},
     frame::{Control, FrameKind, Head, Metadata, encode_application, encode_status},
     link::Link,
-    peer::Answer,
+    peer::{Answer, Arrival},
     session::{Appended, Cover, Frame, Outbound},
     status::{CloseCode, CloseReason, Code, Status},
     wire::{Encode, Writer},
@@ -69,8 +69,14 @@ impl<L: Link> Driver<L> {
                 self.handle_packet(frame, CallKind::Request, cx);
             }
             FrameKind::Notify => self.handle_push(frame, cx),
-            FrameKind::Reply => self.answers.push((frame.id, cover, Answer::Reply(frame.payload))),
-            FrameKind::Error => self.answers.push((frame.id, cover, Answer::Error(frame.payload))),
+            FrameKind::Reply => {
+                self.answers.push((frame.id, cover, Arrival::Answer(Answer::Reply(frame.payload))));
+            }
+            FrameKind::Error => {
+                self.answers.push((frame.id, cover, Arrival::Answer(Answer::Error(frame.payload))));
+            }
+            FrameKind::Item | FrameKind::End | FrameKind::Credit => self.handle_stream_frame(frame)?,
+            FrameKind::Cancel if frame.upload => self.handle_stream_frame(frame)?,
             FrameKind::Cancel => {
                 self.check_cover(cover, "cancel")?;
                 if !frame.payload.is_empty() {
@@ -104,11 +110,7 @@ impl<L: Link> Driver<L> {
                 }
             }
             // Kinds that this version does not serve get an answer where there is somebody to hear it.
-            FrameKind::Item
-            | FrameKind::End
-            | FrameKind::Credit
-            | FrameKind::Continue
-            | FrameKind::Unknown(_) => {
+            FrameKind::Continue | FrameKind::Unknown(_) => {
                 let status = Status::new(Code::Unimplemented, "this kind of frame is not known here");
                 self.append(cover, Head::of_call(FrameKind::Error, frame.id), &StatusBody(&status));
             }
@@ -117,7 +119,7 @@ impl<L: Link> Driver<L> {
     }
 
     /// What is about the connection itself, or about a call of whatever kind, is sealed where anything is.
-    fn check_cover(&self, cover: Cover, what: &'static str) -> Result<(), ProtocolError> {
+    pub(super) fn check_cover(&self, cover: Cover, what: &'static str) -> Result<(), ProtocolError> {
         if !cover.is_sealed() && self.shared.is_secured() {
             return Err(ProtocolError::Unsealed { what });
         }
@@ -170,7 +172,10 @@ impl<L: Link> Driver<L> {
         let context = context.with_entries(frame.entries);
         let buffer = self.buffers.pop().unwrap_or_default();
         let reply = ReplyBuffer::new(buffer, self.context.max_message());
-        let call = Call::new(kind, route, context, frame.payload, reply);
+        let mut call = Call::new(kind, route, context, frame.payload, reply);
+        if route.is_streaming() && id.is_some() {
+            call = self.add_streams(call, &ticket);
+        }
         match line {
             Line::First => self.start(call, ticket),
             Line::Ready => self.inbox.hold(call, ticket),
@@ -264,10 +269,18 @@ impl<L: Link> Driver<L> {
                         self.refuse_call(Some(id), ticket.cover, status);
                         Ok(())
                     }
+                    ReplyKind::Items => return self.send_items(id, ticket.cover, reply),
+                    ReplyKind::End => {
+                        self.append(ticket.cover, Head::of_call(FrameKind::End, id), &());
+                        Ok(())
+                    }
                     ReplyKind::Nothing => Err(Status::internal("the handler gave no answer")),
                 };
                 if let Err(status) = failed {
                     self.refuse_call(Some(id), ticket.cover, &status);
+                }
+                if ticket.uploads {
+                    self.shared.upload_over(id);
                 }
             }
             None => {
@@ -307,7 +320,7 @@ impl<L: Link> Driver<L> {
     }
 
     #[inline]
-    fn append_reply(
+    pub(super) fn append_reply(
         &mut self,
         f: impl FnOnce(&mut Outbound) -> Result<Appended, EncodeError>,
     ) -> Result<(), Status> {

@@ -1,16 +1,16 @@
 //! The peer's calls: those that wait, those that run, and in what order they start.
 
-use std::{collections::VecDeque, task::Waker};
+use std::{collections::VecDeque, sync::Arc, task::Waker};
 
 use tokio::time::Instant;
 
 use super::{
     dispatch::Dispatch,
-    running::{Finished, Running},
+    running::{Event, Running},
 };
 use crate::{
     CallId,
-    controller::{Call, CallKind, Outcome, Panicked, Reply, Route, caught},
+    controller::{Call, CallKind, Outcome, Panicked, Reply, ReplyKind, Route, caught},
     error::ProtocolError,
     session::Cover,
     status::{Code, Status},
@@ -23,8 +23,11 @@ pub(super) struct Ticket {
     pub(super) id: Option<CallId>,
     /// As the packet has come, and its answer goes.
     pub(super) cover: Cover,
-    lane: Option<u32>,
+    /// The lane that it still holds.
+    pub(super) lane: Option<u32>,
     pub(super) deadline: Option<Instant>,
+    /// Whether an upload follows the packet.
+    pub(super) uploads: bool,
 }
 
 /// An answer for the outbox.
@@ -41,6 +44,8 @@ pub(super) struct Inbox {
     places: Vec<Place>,
     max_calls: usize,
     queued_one_way: usize,
+    /// How many bytes of items the peer takes on a stream at first.
+    window: usize,
 }
 
 #[derive(Debug, Default)]
@@ -68,7 +73,7 @@ enum Place {
 }
 
 impl Inbox {
-    pub(super) fn new(lanes: usize, max_calls: usize) -> Self {
+    pub(super) fn new(lanes: usize, max_calls: usize, window: usize) -> Self {
         Self {
             lanes: (0..lanes).map(|_| Lane::default()).collect(),
             ready: VecDeque::new(),
@@ -76,6 +81,7 @@ impl Inbox {
             places: Vec::new(),
             max_calls,
             queued_one_way: 0,
+            window,
         }
     }
 
@@ -111,7 +117,8 @@ impl Inbox {
         deadline: Option<Instant>,
     ) -> (Ticket, Line) {
         let lane = route.lane().filter(|&lane| lane < self.lanes.len());
-        let ticket = Ticket { id, cover, lane: lane.map(|lane| lane as u32), deadline };
+        let uploads = route.uploads() && id.is_some();
+        let ticket = Ticket { id, cover, lane: lane.map(|lane| lane as u32), deadline, uploads };
         if let Some(lane) = lane
             && std::mem::replace(&mut self.lanes[lane].busy, true)
         {
@@ -152,9 +159,10 @@ impl Inbox {
         call: Call,
         ticket: Ticket,
     ) -> Option<Answered> {
+        let stream = call.items().map(|items| (Arc::clone(items), self.window));
         let answer = match caught(|| dispatch.call(call)) {
             Ok(Outcome::Ready(reply)) => reply,
-            Ok(Outcome::Pending(future)) => match self.running.start(future, ticket) {
+            Ok(Outcome::Pending(future)) => match self.running.start(future, ticket, stream) {
                 Ok(index) => {
                     self.set_place(ticket.id, Place::Running(index));
                     return None;
@@ -175,10 +183,35 @@ impl Inbox {
     /// Polls the handlers that have been woken and collects the answers of those that are done.
     pub(super) fn poll_running(&mut self, answers: &mut Vec<Answered>) {
         let from = answers.len();
-        self.running.poll(|(ticket, result): Finished| answers.push((ticket, reply_of(result))));
-        for (ticket, _) in &answers[from..] {
-            self.finish(ticket);
+        let mut begun = Vec::new();
+        self.running.poll(|event| match event {
+            Event::Finished((ticket, result)) => answers.push((ticket, reply_of(result))),
+            Event::Items(ticket, items) => answers.push((ticket, Reply::items(items))),
+            Event::Begun(ticket) => begun.push(ticket),
+        });
+        for (ticket, reply) in &answers[from..] {
+            if *reply.kind() != ReplyKind::Items {
+                self.finish(ticket);
+            }
         }
+        for ticket in begun {
+            self.leave_lane(&ticket);
+        }
+    }
+
+    /// The peer has granted the stream of its call `n` bytes more.
+    ///
+    /// # Errors
+    /// [`ProtocolError::BadFrame`] if that is more than it may grant.
+    pub(super) fn grant(&mut self, id: CallId, n: u64) -> Result<(), ProtocolError> {
+        // One that is not running has sent nothing that could be consumed, or its end has crossed the credit.
+        let Some(Place::Running(index)) = self.places.get(id.get() as usize) else { return Ok(()) };
+        self.running.grant(*index, n).ok_or(ProtocolError::BadFrame { what: "too much credit" })
+    }
+
+    /// The running handlers.
+    pub(super) fn running(&mut self) -> &mut Running {
+        &mut self.running
     }
 
     /// Stops a call that its caller has given up. Returns the answer that ends the exchange, unless it had one already.
@@ -247,6 +280,11 @@ impl Inbox {
     /// Forgets a call that is over, and lets the next of its lane have its turn.
     fn finish(&mut self, ticket: &Ticket) {
         self.set_place(ticket.id, Place::Nowhere);
+        self.leave_lane(ticket);
+    }
+
+    /// Lets the next of a call's lane have its turn.
+    fn leave_lane(&mut self, ticket: &Ticket) {
         let Some(lane) = ticket.lane else { return };
         let lane = &mut self.lanes[lane as usize];
         match lane.queue.pop_front() {

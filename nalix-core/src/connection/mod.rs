@@ -19,6 +19,7 @@ mod patience;
 mod phase;
 mod pushes;
 mod running;
+mod streams;
 mod timer;
 #[cfg(test)]
 mod worn_out;

@@ -33,6 +33,12 @@ pub struct Options {
     /// Too low loses packets in every burst, and the subscriber is told how many; too high lets a subscriber that has
     /// stopped reading keep that many decoded packets in memory.
     pub push_queue: usize,
+    /// How many bytes of items a peer may send on one stream before they are consumed here. Default 64 KiB, from 1 to
+    /// 1 GiB. The last item may go beyond it.
+    ///
+    /// Too low makes each stream wait for a round trip after so many bytes; too high lets each of up to `max_calls`
+    /// streams that nobody reads keep that much memory.
+    pub stream_window: usize,
     /// Senders wait once this many bytes wait to be written. Default 1 MiB, at least 1.
     ///
     /// Too low makes senders wait for each flush; too high lets a peer that does not read take that much memory.
@@ -63,7 +69,8 @@ pub struct Options {
     ///
     /// Too low drops peers on slow links; too high keeps dead ones. Zero drops at the first write that blocks.
     pub stall_timeout: Duration,
-    /// How long a request waits for its answer unless it says otherwise. Default 30 s; `None` waits for ever. Zero
+    /// How long a request waits for its answer unless it says otherwise. Streams and uploads have a timeout only if they
+    /// are given one. Default 30 s; `None` waits for ever. Zero
     /// fails every request that does not say otherwise, before it is sent.
     pub request_timeout: Option<Duration>,
     /// The longest that a handler may run for a request, whatever the caller allows. Default `None`: as long as the
@@ -78,6 +85,7 @@ impl Default for Options {
             max_calls: 1_024,
             max_queued: 1_024,
             push_queue: 256,
+            stream_window: 64 << 10,
             outbox: 1 << 20,
             drop_mark: 64 * 1024,
             max_latest: 1_024,
@@ -99,6 +107,7 @@ impl Options {
         self.max_calls = self.max_calls.clamp(1, 65_536);
         self.max_queued = self.max_queued.max(1);
         self.push_queue = self.push_queue.max(1);
+        self.stream_window = self.stream_window.clamp(1, 1 << 30);
         self.outbox = self.outbox.max(1);
         self
     }

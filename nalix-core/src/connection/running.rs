@@ -1,6 +1,7 @@
 //! Handlers that have not finished at their first poll: a slab of futures, each with a waker of its own.
 
 use std::{
+    collections::VecDeque,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -9,7 +10,8 @@ use std::{
 };
 
 use super::inbox::Ticket;
-use crate::controller::{Panicked, Reply, ReplyFuture, caught};
+use crate::controller::{Items, Panicked, Reply, ReplyFuture, caught};
+use crate::peer::granted;
 
 /// The running handlers of one connection. Only those that were woken are polled.
 #[derive(Debug, Default)]
@@ -19,6 +21,10 @@ pub(super) struct Running {
     woken: Arc<Woken>,
     /// The other half of the list of woken slots, kept for its memory.
     batch: Vec<usize>,
+    /// Streams that may be allowed more when there is room and credit.
+    hungry: VecDeque<usize>,
+    /// Buffers for items.
+    spare: Vec<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -31,6 +37,30 @@ struct Slot {
 pub(super) struct Task {
     future: ReplyFuture,
     pub(super) ticket: Ticket,
+    /// The stream that it answers with, if its packet has one.
+    stream: Option<Stream>,
+}
+
+/// A stream of a handler's.
+#[derive(Debug)]
+struct Stream {
+    items: Arc<Items>,
+    /// How many bytes of items may still be sent. The last item may go beyond it.
+    credit: i64,
+    /// Whether the handler has returned it.
+    begun: bool,
+    /// Whether it is in the list of those to be allowed more.
+    listed: bool,
+}
+
+/// What polling a handler has brought.
+pub(super) enum Event {
+    /// Items of its stream, of which more follow.
+    Items(Ticket, Vec<u8>),
+    /// It has returned its stream, so that those behind it may start.
+    Begun(Ticket),
+    /// It has come to its end.
+    Finished(Finished),
 }
 
 impl std::fmt::Debug for Task {
@@ -44,7 +74,14 @@ pub(super) type Finished = (Ticket, Result<Reply, Panicked>);
 
 impl Running {
     /// Takes a handler in and polls it for the first time.
-    pub(super) fn start(&mut self, future: ReplyFuture, ticket: Ticket) -> Result<usize, Finished> {
+    ///
+    /// A handler with a stream, given where its items go and how many bytes may be sent at first, is polled with the others.
+    pub(super) fn start(
+        &mut self,
+        future: ReplyFuture,
+        ticket: Ticket,
+        stream: Option<(Arc<Items>, usize)>,
+    ) -> Result<usize, Finished> {
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
@@ -55,7 +92,16 @@ impl Running {
                 index
             }
         };
-        self.slots[index].task = Some(Task { future, ticket });
+        if let Some((items, credit)) = stream {
+            let waker = &self.slots[index].waker;
+            items.set_collector(&Waker::from(Arc::clone(waker)));
+            waker.wake_by_ref();
+            self.hungry.push_back(index);
+            let stream = Stream { items, credit: credit as i64, begun: false, listed: true };
+            self.slots[index].task = Some(Task { future, ticket, stream: Some(stream) });
+            return Ok(index);
+        }
+        self.slots[index].task = Some(Task { future, ticket, stream: None });
         match self.poll_slot(index) {
             Some(finished) => Err(finished),
             None => Ok(index),
@@ -67,8 +113,8 @@ impl Running {
         self.woken.lock().1 = Some(driver.clone());
     }
 
-    /// Polls the handlers that have been woken since, and gives those that have finished to `done`.
-    pub(super) fn poll(&mut self, mut done: impl FnMut(Finished)) {
+    /// Polls the handlers that have been woken since, and gives what comes of it to `event`.
+    pub(super) fn poll(&mut self, mut event: impl FnMut(Event)) {
         if !self.woken.any.load(Ordering::Acquire) {
             return;
         }
@@ -78,18 +124,103 @@ impl Running {
             if let Some(slot) = self.slots.get(index) {
                 slot.waker.queued.store(false, Ordering::Release);
             }
-            if let Some(finished) = self.poll_slot(index) {
-                done(finished);
+            let ticket = self.slots.get(index).and_then(|slot| slot.task.as_ref()).map(|task| task.ticket);
+            let stream = self.stream(index).map(|stream| Arc::clone(&stream.items));
+            let finished = self.poll_slot(index);
+            if let (Some(items), Some(ticket)) = (stream, ticket) {
+                self.collect(index, &items, ticket, finished.is_some(), &mut event);
+            }
+            if let Some(finished) = finished {
+                event(Event::Finished(finished));
             }
         }
         self.batch = batch;
+    }
+
+    /// Takes the items that a poll has brought.
+    fn collect(
+        &mut self,
+        index: usize,
+        items: &Items,
+        ticket: Ticket,
+        finished: bool,
+        event: &mut impl FnMut(Event),
+    ) {
+        let (batch, begun) = items.take(self.spare.pop().unwrap_or_default());
+        let first = match self.stream(index).filter(|_| !finished) {
+            Some(stream) => begun && !std::mem::replace(&mut stream.begun, begun),
+            None => false,
+        };
+        if first {
+            event(Event::Begun(ticket));
+            if let Some(task) = &mut self.slots[index].task {
+                task.ticket.lane = None;
+            }
+        }
+        if batch.is_empty() {
+            self.recycle(batch);
+            return;
+        }
+        if let Some(stream) = self.stream(index).filter(|_| !finished) {
+            stream.credit -= batch.len() as i64;
+            if !std::mem::replace(&mut stream.listed, true) {
+                self.hungry.push_back(index);
+            }
+        }
+        event(Event::Items(ticket, batch));
+    }
+
+    /// Takes back a buffer that was given out with items.
+    pub(super) fn recycle(&mut self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        if self.spare.len() < KEEP_SPARE && buffer.capacity() <= 2 * BATCH {
+            self.spare.push(buffer);
+        }
+    }
+
+    /// The peer has granted a stream `n` bytes more. `None` if that is more than it may.
+    pub(super) fn grant(&mut self, index: usize, n: u64) -> Option<()> {
+        let Some(stream) = self.stream(index) else { return Some(()) };
+        stream.credit = granted(stream.credit, n)?;
+        if !std::mem::replace(&mut stream.listed, true) {
+            self.hungry.push_back(index);
+        }
+        Some(())
+    }
+
+    /// Whether streams wait only for room in the outbox.
+    pub(super) fn is_hungry(&self) -> bool {
+        !self.hungry.is_empty()
+    }
+
+    /// Lets streams go on that have credit, one after the other, while they share `room` bytes. Returns whether there was
+    /// enough for all.
+    pub(super) fn feed(&mut self, mut room: usize) -> bool {
+        while let Some(index) = self.hungry.pop_front() {
+            if room == 0 {
+                self.hungry.push_front(index);
+                return false;
+            }
+            let Some(stream) = self.stream(index) else { continue };
+            stream.listed = false;
+            if let Ok(credit) = usize::try_from(stream.credit) {
+                let bytes = credit.min(BATCH);
+                stream.items.allow(bytes);
+                room = room.saturating_sub(bytes);
+            }
+        }
+        true
+    }
+
+    fn stream(&mut self, index: usize) -> Option<&mut Stream> {
+        self.slots.get_mut(index)?.task.as_mut()?.stream.as_mut()
     }
 
     /// Stops a handler.
     pub(super) fn stop(&mut self, index: usize) -> Option<Ticket> {
         let task = self.slots.get_mut(index)?.task.take()?;
         self.free.push(index);
-        let Task { future, ticket } = task;
+        let Task { future, ticket, .. } = task;
         // Destructors are user code, too.
         drop(caught(move || drop(future)));
         Some(ticket)
@@ -127,6 +258,11 @@ impl Running {
         self.stop(index).map(|ticket| (ticket, result))
     }
 }
+
+/// How many bytes of items a stream may put into one frame.
+const BATCH: usize = 16 * 1024;
+/// How many buffers for items are kept.
+const KEEP_SPARE: usize = 4;
 
 /// The slots that have been woken, and whom to tell.
 #[derive(Debug, Default)]

@@ -28,8 +28,15 @@ impl Game {
 
 /// Two ends whose next records have these numbers, from the client and from the server.
 async fn pair(there: u64, back: u64) -> (Connection, tokio::task::JoinHandle<CloseReason>) {
-    let terms =
-        Terms { version: 1, max_message: 1_000, calls_out: 1_000, calls_in: 1_000, sealing: Sealing::All };
+    let terms = Terms {
+        version: 1,
+        max_message: 1_000,
+        calls_out: 1_000,
+        calls_in: 1_000,
+        window_out: 0,
+        window_in: 0,
+        sealing: Sealing::All,
+    };
     let (near, far) = memory::pair(1 << 16);
     let options = Options::default();
     let key = |n| Key::new([n; Key::LEN]);

@@ -1,10 +1,10 @@
 //! One packet on its way to its handler.
 
-use std::{fmt, time::Instant};
+use std::{fmt, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 
-use super::{Context, Reply, ReplyBuffer, Route};
+use super::{CallUpload, Context, Items, Reply, ReplyBuffer, Route};
 use crate::{Opcode, packet::Packet, status::Status, wire::Decode};
 
 /// Whether a call wants an answer.
@@ -26,12 +26,25 @@ pub struct Call {
     context: Context,
     payload: Bytes,
     reply: ReplyBuffer,
+    upload: Option<CallUpload>,
 }
 
 impl Call {
     /// A call of the packet that `route` leads to.
     pub fn new(kind: CallKind, route: Route, context: Context, payload: Bytes, reply: ReplyBuffer) -> Self {
-        Self { kind, route, context, payload, reply }
+        Self { kind, route, context, payload, reply, upload: None }
+    }
+
+    /// Lets it be answered with a stream, and gives it the upload that follows its packet.
+    pub(crate) fn with_streams(mut self, items: Option<Arc<Items>>, upload: Option<CallUpload>) -> Self {
+        self.reply = self.reply.with_items(items);
+        self.upload = upload;
+        self
+    }
+
+    /// Where the items of its stream go, if it is answered with one.
+    pub(crate) fn items(&self) -> Option<&Arc<Items>> {
+        self.reply.items()
     }
 
     /// Whether it wants an answer.
@@ -71,7 +84,7 @@ impl Call {
 
     /// Takes it apart.
     pub fn into_parts(self) -> Parts {
-        Parts { context: self.context, payload: self.payload, reply: self.reply }
+        Parts { context: self.context, payload: self.payload, reply: self.reply, upload: self.upload }
     }
 }
 
@@ -84,6 +97,8 @@ pub struct Parts {
     pub payload: Bytes,
     /// Where the reply is written.
     pub reply: ReplyBuffer,
+    /// What follows the packet, if it has an upload.
+    pub upload: Option<CallUpload>,
 }
 
 impl fmt::Debug for Call {

@@ -51,6 +51,10 @@ pub struct HandlerSpec {
     pub run: Run,
     /// Whether it takes its packet from sealed records only: because the packet is marked, or the handler itself.
     pub encrypt: bool,
+    /// Whether its packet is answered with a stream.
+    pub streams: bool,
+    /// Whether an upload follows its packet.
+    pub uploads: bool,
     pub(crate) required: Require,
 }
 
@@ -65,6 +69,8 @@ impl HandlerSpec {
             order: Order::default(),
             run: Run::default(),
             encrypt: P::ENCRYPT,
+            streams: P::STREAMS,
+            uploads: P::UPLOADS,
             required: Require::default(),
         }
     }

@@ -8,11 +8,14 @@ mod context;
 mod discover;
 mod extract;
 mod handlers;
+mod items;
 mod offload;
 mod reply;
 mod respond;
 mod router;
+mod stream;
 
+pub(crate) use self::items::Items;
 pub(crate) use self::reply::unsendable;
 pub use self::{
     call::{Call, CallKind, Parts, decode_call},
@@ -23,6 +26,7 @@ pub use self::{
     reply::{Outcome, Reply, ReplyBuffer, ReplyFuture, ReplyKind},
     respond::{IntoFailure, Respond, respond_marker},
     router::{Route, Router, RouterBuilder, RouterFuture},
+    stream::{CallUpload, IntoItem, RespondStream, take_upload},
 };
 pub(crate) use crate::caught::{Panicked, caught};
 use std::{future::Future, pin::Pin, sync::Arc};

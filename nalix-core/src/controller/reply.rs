@@ -1,11 +1,12 @@
 //! Answers, already encoded.
 
-use std::{fmt, future::Future, pin::Pin};
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
+use super::items::Items;
 use crate::{
     caught::Panicked,
     error::{DecodeError, EncodeError},
-    status::{Code, Status},
+    status::{Code, Failure, Status},
     wire::{Encode, Writer},
 };
 
@@ -29,6 +30,16 @@ impl fmt::Debug for Outcome {
     }
 }
 
+impl Outcome {
+    /// Waits for the reply. Used by generated handlers.
+    pub async fn settle(self) -> Reply {
+        match self {
+            Outcome::Ready(reply) => reply,
+            Outcome::Pending(future) => future.await,
+        }
+    }
+}
+
 impl From<Reply> for Outcome {
     fn from(reply: Reply) -> Self {
         Outcome::Ready(reply)
@@ -45,6 +56,10 @@ pub enum ReplyKind {
     Application,
     /// Any other failure. Boxed, since it is rare and large.
     Status(Box<Status>),
+    /// The stream of the packet has ended, and all is well.
+    End,
+    /// Items of the stream of the packet, of which more follow.
+    Items,
     /// The packet is one-way and its handler is done.
     Nothing,
 }
@@ -60,6 +75,11 @@ impl Reply {
     /// A failure that is made without a call at hand, for instance by a layer.
     pub fn from_status(status: Status) -> Self {
         ReplyBuffer::unbounded().status(status)
+    }
+
+    /// Items of a stream, of which more follow.
+    pub(crate) fn items(items: Vec<u8>) -> Self {
+        Self { kind: ReplyKind::Items, body: items }
     }
 
     /// What kind of answer it is.
@@ -100,6 +120,8 @@ impl fmt::Debug for Reply {
 pub struct ReplyBuffer {
     buf: Vec<u8>,
     limit: usize,
+    /// Where the items of a stream go, if the packet is answered with one.
+    items: Option<Arc<Items>>,
 }
 
 impl fmt::Debug for ReplyBuffer {
@@ -112,7 +134,17 @@ impl ReplyBuffer {
     /// Uses `buf` (its content is dropped) for a reply of at most `limit` bytes.
     pub fn new(mut buf: Vec<u8>, limit: usize) -> Self {
         buf.clear();
-        Self { buf, limit }
+        Self { buf, limit, items: None }
+    }
+
+    /// Lets the packet be answered with a stream.
+    pub(crate) fn with_items(mut self, items: Option<Arc<Items>>) -> Self {
+        self.items = items;
+        self
+    }
+
+    pub(crate) fn items(&self) -> Option<&Arc<Items>> {
+        self.items.as_ref()
     }
 
     /// A fresh buffer without a limit.
@@ -136,6 +168,19 @@ impl ReplyBuffer {
     pub fn status(mut self, status: Status) -> Reply {
         self.buf.clear();
         Reply { kind: ReplyKind::Status(Box::new(status)), body: self.buf }
+    }
+
+    /// Answers with either failure.
+    pub(super) fn failure<E: Encode>(self, failure: Failure<E>) -> Reply {
+        match failure {
+            Failure::Application(error) => self.application(&error),
+            Failure::Status(status) => self.status(status),
+        }
+    }
+
+    /// Ends a stream.
+    pub(super) fn end(self) -> Reply {
+        Reply { kind: ReplyKind::End, body: self.buf }
     }
 
     /// Ends a one-way call.

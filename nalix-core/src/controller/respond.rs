@@ -1,6 +1,6 @@
 //! What a handler may return.
 
-use super::{Reply, ReplyBuffer};
+use super::{Outcome, ReplyBuffer};
 use crate::{
     packet::{OneWay, Request},
     status::{Failure, Status},
@@ -13,11 +13,12 @@ use crate::{
     message = "a handler of `{P}` cannot return `{Self}`",
     label = "not a reply to `{P}`",
     note = "a handler returns the packet's `reply` type `R`, or `Result<R, E>` where `E` is the packet's `error` type, \
-            `Status` or `Failure<_>`; a handler of a one-way packet returns nothing or `Result<(), Status>`"
+            `Status` or `Failure<_>`; a handler of a one-way packet returns nothing or `Result<(), Status>`; one of a \
+            packet with `stream = T` returns a stream of `T`"
 )]
 pub trait Respond<P, M> {
     /// Encodes the answer.
-    fn respond(self, buffer: ReplyBuffer) -> Reply;
+    fn respond(self, buffer: ReplyBuffer) -> Outcome;
 }
 
 /// The types that tell the implementations of [`Respond`] apart.
@@ -30,6 +31,18 @@ pub mod respond_marker {
     /// A `Result` of the reply.
     #[derive(Debug)]
     pub struct Fallible<M>(PhantomData<M>);
+    /// A stream, or its item itself.
+    #[derive(Debug)]
+    pub struct Items<M>(PhantomData<M>);
+    /// A stream whose type has a name.
+    #[derive(Debug)]
+    pub struct Streamed<M>(PhantomData<M>);
+    /// The reply to an upload.
+    #[derive(Debug)]
+    pub struct UploadValue;
+    /// A `Result` of the reply to an upload.
+    #[derive(Debug)]
+    pub struct FallibleUpload<M>(PhantomData<M>);
     /// Nothing.
     #[derive(Debug)]
     pub struct Nothing;
@@ -51,48 +64,47 @@ use respond_marker::{Application, Either, Fallible, FallibleNothing, Nothing, On
 
 impl<P: Request> Respond<P, Value> for P::Reply {
     #[inline]
-    fn respond(self, buffer: ReplyBuffer) -> Reply {
-        buffer.value(&self)
+    fn respond(self, buffer: ReplyBuffer) -> Outcome {
+        Outcome::Ready(buffer.value(&self))
     }
 }
 
 impl<P: Request, F: IntoFailure<P::Error, M>, M> Respond<P, Fallible<M>> for Result<P::Reply, F> {
     #[inline]
-    fn respond(self, buffer: ReplyBuffer) -> Reply {
-        match self {
+    fn respond(self, buffer: ReplyBuffer) -> Outcome {
+        Outcome::Ready(match self {
             Ok(reply) => buffer.value(&reply),
-            Err(failure) => match failure.into_failure() {
-                Failure::Application(error) => buffer.application(&error),
-                Failure::Status(status) => buffer.status(status),
-            },
-        }
+            Err(failure) => buffer.failure(failure.into_failure()),
+        })
     }
 }
 
 impl<P: OneWay> Respond<P, Nothing> for () {
     #[inline]
-    fn respond(self, buffer: ReplyBuffer) -> Reply {
-        buffer.nothing()
+    fn respond(self, buffer: ReplyBuffer) -> Outcome {
+        Outcome::Ready(buffer.nothing())
     }
 }
 
 impl<P: OneWay> Respond<P, FallibleNothing> for Result<(), Status> {
     #[inline]
-    fn respond(self, buffer: ReplyBuffer) -> Reply {
-        match self {
+    fn respond(self, buffer: ReplyBuffer) -> Outcome {
+        Outcome::Ready(match self {
             Ok(()) => buffer.nothing(),
             Err(status) => buffer.status(status),
-        }
+        })
     }
 }
 
 /// Never applies. As the second candidate for every type it makes the compiler report that a type is no reply, in the
 /// words above, instead of why the only candidate failed.
 impl<P, T: sealed::Unreturnable> Respond<P, sealed::No> for T {
-    fn respond(self, buffer: ReplyBuffer) -> Reply {
-        buffer.nothing()
+    fn respond(self, buffer: ReplyBuffer) -> Outcome {
+        Outcome::Ready(buffer.nothing())
     }
 }
+
+pub(super) use sealed::{No, Unreturnable};
 
 mod sealed {
     /// Marks the implementation that never applies.

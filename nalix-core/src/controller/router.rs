@@ -22,12 +22,32 @@ pub struct Route {
     /// `u16::MAX` where there is none.
     lane: u16,
     sealed: bool,
+    streams: bool,
+    uploads: bool,
 }
 
 impl Route {
     /// The lane whose packets run one after the other, if it has one. Lanes are numbered from 0.
     pub fn lane(self) -> Option<usize> {
         (self.lane != NONE).then_some(usize::from(self.lane))
+    }
+
+    /// Whether its packet is answered with a stream.
+    #[inline]
+    pub(crate) fn streams(self) -> bool {
+        self.streams
+    }
+
+    /// Whether there is any stream.
+    #[inline]
+    pub(crate) fn is_streaming(self) -> bool {
+        self.streams || self.uploads
+    }
+
+    /// Whether an upload follows its packet.
+    #[inline]
+    pub(crate) fn uploads(self) -> bool {
+        self.uploads
     }
 
     /// Whether its packet is taken from sealed records only; see [`HandlerSpec::encrypt`]. Whoever receives the packet
@@ -39,6 +59,7 @@ impl Route {
 }
 
 const NONE: u16 = u16::MAX;
+const NOWHERE: Route = Route { handler: NONE, lane: NONE, sealed: false, streams: false, uploads: false };
 
 /// Every handler of a server or client, found by opcode. Cheap to clone.
 #[derive(Clone)]
@@ -148,7 +169,7 @@ impl Router {
         states: Arc<StateMap>,
     ) -> Result<Self, RouterError> {
         let len = handlers.iter().map(|(spec, _)| usize::from(spec.opcode.get()) + 1).max().unwrap_or(0);
-        let mut routes = vec![Route { handler: NONE, lane: NONE, sealed: false }; len].into_boxed_slice();
+        let mut routes = vec![NOWHERE; len].into_boxed_slice();
         let mut lanes: Vec<Order> = Vec::new();
         for (i, (spec, _)) in handlers.iter().enumerate() {
             let slot = &mut routes[usize::from(spec.opcode.get())];
@@ -168,7 +189,13 @@ impl Router {
                     u16::try_from(at).unwrap_or(NONE)
                 }
             };
-            *slot = Route { handler: u16::try_from(i).unwrap_or(NONE), lane, sealed: spec.encrypt };
+            *slot = Route {
+                handler: u16::try_from(i).unwrap_or(NONE),
+                lane,
+                sealed: spec.encrypt,
+                streams: spec.streams,
+                uploads: spec.uploads,
+            };
         }
         Ok(Router { table: Arc::new(Table { routes, handlers, hooks, lanes: lanes.len(), states }) })
     }

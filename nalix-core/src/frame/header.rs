@@ -90,6 +90,11 @@ impl FrameKind {
         matches!(self, FrameKind::Notify | FrameKind::Request)
     }
 
+    /// Uploads have frames of the same kinds as streams, in the other direction.
+    const fn may_be_of_upload(self) -> bool {
+        matches!(self, FrameKind::Cancel | FrameKind::Item | FrameKind::End | FrameKind::Credit)
+    }
+
     /// Only packets carry metadata.
     const fn may_have_metadata(self) -> bool {
         self.has_opcode()
@@ -103,6 +108,9 @@ pub struct Head {
     pub kind: FrameKind,
     /// Whether the payload starts with a metadata block.
     pub metadata: bool,
+    /// Whether it is about the upload of its call. Without it, Item and End go from the side that was asked to the side
+    /// that asks, Cancel and Credit the other way; with it, each goes in the opposite direction.
+    pub upload: bool,
     /// The call it belongs to.
     pub id: CallId,
     /// The packet it carries.
@@ -112,17 +120,22 @@ pub struct Head {
 impl Head {
     /// The head of a frame about a call.
     pub const fn of_call(kind: FrameKind, id: CallId) -> Self {
-        Self { kind, metadata: false, id, opcode: Opcode::new(0) }
+        Self { kind, metadata: false, upload: false, id, opcode: Opcode::new(0) }
+    }
+
+    /// The head of a frame about the upload of a call.
+    pub const fn of_upload(kind: FrameKind, id: CallId) -> Self {
+        Self { upload: true, ..Self::of_call(kind, id) }
     }
 
     /// The head of a request.
     pub const fn request(id: CallId, opcode: Opcode) -> Self {
-        Self { kind: FrameKind::Request, metadata: false, id, opcode }
+        Self { kind: FrameKind::Request, metadata: false, upload: false, id, opcode }
     }
 
     /// The head of a one-way packet.
     pub const fn notify(opcode: Opcode) -> Self {
-        Self { kind: FrameKind::Notify, metadata: false, id: CallId::new(0), opcode }
+        Self { kind: FrameKind::Notify, opcode, ..Self::of_call(FrameKind::Notify, CallId::new(0)) }
     }
 
     /// The head of a frame that belongs to no call and carries no packet.
@@ -152,7 +165,8 @@ pub struct Parsed {
 pub fn put_head(out: &mut Vec<u8>, head: Head) {
     let mut buf = [0u8; 1 + 5 + 2];
     let mut n = 1;
-    buf[0] = head.kind.bits() | if head.metadata { METADATA } else { 0 };
+    buf[0] =
+        head.kind.bits() | if head.metadata { METADATA } else { 0 } | if head.upload { UPLOAD } else { 0 };
     if head.kind.has_id() {
         n += varint::put(u64::from(head.id.get()), &mut buf[n..]);
     }
@@ -176,8 +190,12 @@ pub fn parse(body: &[u8], at: usize) -> Result<Parsed, ProtocolError> {
     let (&tag, mut rest) = rest.split_first().ok_or(bad("empty"))?;
     let kind = FrameKind::from_bits(tag & KIND_MASK).ok_or(bad("kind 0"))?;
     let metadata = tag & METADATA != 0;
-    if tag & !(KIND_MASK | METADATA) != 0 {
+    let upload = tag & UPLOAD != 0;
+    if tag & !(KIND_MASK | METADATA | UPLOAD) != 0 {
         return Err(bad("reserved or unsupported flag"));
+    }
+    if upload && !kind.may_be_of_upload() {
+        return Err(bad("upload flag on a frame that has none"));
     }
     if metadata && !kind.may_have_metadata() {
         return Err(bad("metadata on a frame that carries no packet"));
@@ -200,7 +218,7 @@ pub fn parse(body: &[u8], at: usize) -> Result<Parsed, ProtocolError> {
         return Err(bad("payload longer than its record"));
     }
     let start = body.len() - rest.len();
-    let head = Head { kind, metadata, id: CallId::new(id), opcode: Opcode::new(opcode) };
+    let head = Head { kind, metadata, upload, id: CallId::new(id), opcode: Opcode::new(opcode) };
     Ok(Parsed { head, payload: start..start + len })
 }
 
@@ -216,6 +234,7 @@ const fn bad(what: &'static str) -> ProtocolError {
 
 const KIND_MASK: u8 = 0x0f;
 const METADATA: u8 = 0x40;
+const UPLOAD: u8 = 0x80;
 
 #[cfg(test)]
 mod tests {
@@ -229,6 +248,7 @@ mod tests {
                 let head = Head {
                     kind,
                     metadata: kind.may_have_metadata(),
+                    upload: kind.may_be_of_upload() && id % 2 == 1,
                     id: CallId::new(if kind.has_id() { id } else { 0 }),
                     opcode: Opcode::new(if kind.has_opcode() { 0xabcd } else { 0 }),
                 };

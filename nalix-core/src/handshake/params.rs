@@ -21,14 +21,24 @@ pub struct Params {
     pub max_message: usize,
     /// How many calls of the peer's it keeps in flight.
     pub max_calls: usize,
+    /// How many bytes of items the peer may send on a stream before it is granted more. Zero: it serves and asks for no
+    /// streams, and says nothing about it.
+    pub stream_window: usize,
     /// The packets it knows.
     pub contracts: Contracts,
 }
 
 impl Params {
-    /// Puts parameters together.
+    /// Puts parameters together, without streams.
     pub fn new(max_message: usize, max_calls: usize, contracts: Contracts) -> Self {
-        Self { max_message, max_calls, contracts }
+        Self { max_message, max_calls, stream_window: 0, contracts }
+    }
+
+    /// Sets the window of streams, in bytes.
+    #[must_use]
+    pub fn with_streams(mut self, window: usize) -> Self {
+        self.stream_window = window;
+        self
     }
 }
 
@@ -44,6 +54,10 @@ pub struct Terms {
     pub calls_out: usize,
     /// How many calls of the peer's we keep in flight.
     pub calls_in: usize,
+    /// How many bytes of items we may send on a stream before the peer grants more.
+    pub window_out: usize,
+    /// How many bytes of items the peer may send on a stream before we grant more.
+    pub window_in: usize,
     /// What is sealed.
     pub sealing: Sealing,
 }
@@ -97,6 +111,8 @@ pub struct Offer {
     pub fingerprints: Vec<(u16, u64)>,
     /// Frames that go along when a session is resumed; else empty.
     pub early: Bytes,
+    /// How many bytes of items it takes on a stream before it grants more; 0 stands for a field left out.
+    pub stream_window: u32,
 }
 
 /// Without what the early frames say, which may be secret.
@@ -147,6 +163,8 @@ pub struct Answer {
     pub differing: Vec<(u16, Contract)>,
     /// With what the session can be resumed.
     pub ticket: Option<Grant>,
+    /// How many bytes of items it takes on a stream before it grants more; 0 stands for a field left out.
+    pub stream_window: u32,
 }
 
 impl Offer {
@@ -159,6 +177,7 @@ impl Offer {
             suites,
             fingerprints: params.contracts.fingerprints(),
             early: Bytes::new(),
+            stream_window: clamp(params.stream_window),
         }
     }
 
@@ -182,6 +201,7 @@ impl Offer {
                 suites: Suites::from_byte(r.u8()?),
                 fingerprints: Decode::decode(r)?,
                 early: Decode::decode(r)?,
+                stream_window: stream_window(r)?,
             })
         })();
         offer.map_err(ProtocolError::BadHello)
@@ -189,7 +209,7 @@ impl Offer {
 
     /// What both sides keep to, as the accepting side sees it.
     pub(super) fn terms(&self, ours: &Params, sealing: Sealing) -> Terms {
-        terms(ours, self.max_message, self.max_calls, sealing)
+        terms(ours, self.max_message, self.max_calls, self.stream_window, sealing)
     }
 }
 
@@ -201,6 +221,7 @@ impl Encode for Offer {
         w.put_u8(self.suites.to_byte());
         self.fingerprints.encode(w);
         self.early.encode(w);
+        put_stream_window(w, self.stream_window);
     }
 }
 
@@ -224,6 +245,7 @@ impl Answer {
             suite,
             differing: ours.contracts.differing(&offer.fingerprints),
             ticket,
+            stream_window: clamp(ours.stream_window),
         };
         if answer.to_bytes().len() > MAX_PARAMS {
             let message = format!("{} shared packets differ, too many to describe", answer.differing.len());
@@ -254,6 +276,7 @@ impl Answer {
                 differing: Decode::decode(r)?,
                 ticket: Option::<([u8; TicketId::LEN], u32)>::decode(r)?
                     .map(|(id, secs)| Grant::new(TicketId::from_bytes(id), Duration::from_secs(secs.into()))),
+                stream_window: stream_window(r)?,
             })
         })();
         answer.map_err(ProtocolError::BadHello)
@@ -272,7 +295,7 @@ impl Answer {
             return Err(Disagreement::Sealing);
         }
         ours.contracts.check(&self.differing).map_err(Disagreement::Contracts)?;
-        Ok(terms(ours, self.max_message, self.max_calls, self.sealing))
+        Ok(terms(ours, self.max_message, self.max_calls, self.stream_window, self.sealing))
     }
 }
 
@@ -286,6 +309,7 @@ impl Encode for Answer {
         self.differing.encode(w);
         let secs = |lifetime: Duration| u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
         self.ticket.as_ref().map(|grant| (*grant.id.as_bytes(), secs(grant.lifetime))).encode(w);
+        put_stream_window(w, self.stream_window);
     }
 }
 
@@ -315,12 +339,25 @@ fn suite(r: &mut Reader<'_>) -> Result<Option<Suite>, DecodeError> {
     }
 }
 
-fn terms(ours: &Params, max_message: u32, max_calls: u32, sealing: Sealing) -> Terms {
+/// Left out by those who know no streams.
+fn stream_window(r: &mut Reader<'_>) -> Result<u32, DecodeError> {
+    if r.remaining() < 4 { Ok(0) } else { Decode::decode(r) }
+}
+
+fn put_stream_window(w: &mut Writer<'_>, window: u32) {
+    if window > 0 {
+        window.encode(w);
+    }
+}
+
+fn terms(ours: &Params, max_message: u32, max_calls: u32, window: u32, sealing: Sealing) -> Terms {
     Terms {
         version: VERSION,
         max_message: ours.max_message.min(max_message as usize),
         calls_out: max_calls as usize,
         calls_in: ours.max_calls,
+        window_out: window as usize,
+        window_in: clamp(ours.stream_window) as usize,
         sealing,
     }
 }

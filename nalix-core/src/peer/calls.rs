@@ -8,7 +8,8 @@ use std::{
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::{CallId, session::Cover};
+use super::flows;
+use crate::{CallId, error::ProtocolError, session::Cover};
 
 /// How a call of ours has ended, still encoded.
 #[derive(Clone, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub(crate) enum Answer {
     Reply(Bytes),
     /// An Error frame's payload.
     Error(Bytes),
+    /// An End frame's payload.
+    End(Bytes),
     /// The connection ended first.
     Lost {
         /// Whether any byte of the request may have reached the peer.
@@ -30,6 +33,7 @@ impl fmt::Debug for Answer {
         match self {
             Answer::Reply(payload) => write!(f, "Reply({} bytes)", payload.len()),
             Answer::Error(payload) => write!(f, "Error({} bytes)", payload.len()),
+            Answer::End(payload) => write!(f, "End({} bytes)", payload.len()),
             Answer::Lost { maybe_executed } => {
                 f.debug_struct("Lost").field("maybe_executed", maybe_executed).finish()
             }
@@ -69,6 +73,17 @@ struct Slot {
     state: State,
 }
 
+/// Whom an answer has gone to.
+#[derive(Debug)]
+pub(super) enum Answered {
+    /// Nobody waits for it any more.
+    Nobody,
+    /// A caller, to be woken.
+    Caller(Waker),
+    /// A call with a stream, which the answer ends.
+    Stream(flows::Key, Answer),
+}
+
 /// An answer came in the clear and must not.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unsealed;
@@ -84,6 +99,8 @@ enum State {
         position: u64,
     },
     Done(Answer),
+    /// A call with a stream, whose handles look into the flow.
+    Streaming(flows::Key),
     /// The caller is gone; the peer has not answered yet, so the id must not be used again.
     Abandoned,
 }
@@ -128,6 +145,29 @@ impl Calls {
         }
     }
 
+    /// Makes it a call with a stream.
+    pub(super) fn set_stream(&mut self, key: Key, flow: flows::Key) {
+        if let Some(state) = self.state(key) {
+            *state = State::Streaming(flow);
+        }
+    }
+
+    /// The flow of the call with this id, to which a part of a stream has come.
+    ///
+    /// # Errors
+    /// [`ProtocolError`] if the call has no stream, or is sealed and the part is not.
+    pub(super) fn stream(&self, id: CallId, sealed: bool) -> Result<Option<flows::Key>, ProtocolError> {
+        let Some(slot) = self.slots.get(id.get() as usize) else { return Ok(None) };
+        match slot.state {
+            State::Streaming(_) | State::Abandoned if slot.cover.is_sealed() && !sealed => {
+                Err(ProtocolError::Unsealed { what: "stream of a sealed request" })
+            }
+            State::Streaming(flow) => Ok(Some(flow)),
+            State::Waiting { .. } => Err(ProtocolError::BadFrame { what: "stream of a call that has none" }),
+            State::Free | State::Done(_) | State::Abandoned => Ok(None),
+        }
+    }
+
     /// Gives a slot back whose request has never been appended.
     pub(super) fn take_back(&mut self, key: Key) {
         if self.state(key).is_some() {
@@ -156,7 +196,7 @@ impl Calls {
     /// The caller goes. Returns whether the peer is still busy with the call and should be told.
     pub(super) fn abandon(&mut self, key: Key) -> bool {
         match self.state(key) {
-            Some(state @ State::Waiting { .. }) => {
+            Some(state @ (State::Waiting { .. } | State::Streaming(_))) => {
                 *state = State::Abandoned;
                 true
             }
@@ -168,37 +208,36 @@ impl Calls {
         }
     }
 
-    /// An answer has come from the peer. Returns the caller's waker, if there is a caller.
+    /// An answer has come from the peer. Returns whom it has gone to.
     ///
     /// An answer to no call is counted and dropped: it may be late, and is no reason to harm the others.
     ///
     /// # Errors
     /// [`Unsealed`] if the answer must be sealed and is not; the call still waits then.
-    pub(super) fn answer(
-        &mut self,
-        id: CallId,
-        cover: Cover,
-        answer: Answer,
-    ) -> Result<Option<Waker>, Unsealed> {
+    pub(super) fn answer(&mut self, id: CallId, cover: Cover, answer: Answer) -> Result<Answered, Unsealed> {
         let Some(slot) = self.slots.get_mut(id.get() as usize) else {
             self.late += 1;
-            return Ok(None);
+            return Ok(Answered::Nobody);
         };
-        let open = matches!(slot.state, State::Waiting { .. } | State::Abandoned);
+        let open = matches!(slot.state, State::Waiting { .. } | State::Streaming(_) | State::Abandoned);
         if slot.cover.is_sealed() && open && !cover.is_sealed() {
             return Err(Unsealed);
         }
         match slot.state {
             State::Waiting { .. } => {
                 let old = std::mem::replace(&mut slot.state, State::Done(answer));
-                let State::Waiting { waker, .. } = old else { return Ok(None) };
-                return Ok(Some(waker));
+                let State::Waiting { waker, .. } = old else { return Ok(Answered::Nobody) };
+                return Ok(Answered::Caller(waker));
+            }
+            State::Streaming(flow) => {
+                self.release(id.get());
+                return Ok(Answered::Stream(flow, answer));
             }
             State::Abandoned => self.release(id.get()),
             State::Free | State::Done(_) => {}
         }
         self.late += 1;
-        Ok(None)
+        Ok(Answered::Nobody)
     }
 
     /// The connection has ended with `written` bytes handed to the link.
@@ -214,7 +253,7 @@ impl Calls {
                         wakers.push(waker);
                     }
                 }
-                State::Abandoned => self.release(index as u32),
+                State::Abandoned | State::Streaming(_) => self.release(index as u32),
                 State::Free | State::Done(_) => {}
             }
         }
@@ -259,7 +298,14 @@ mod tests {
     }
 
     fn answer(calls: &mut Calls, id: CallId, n: u8) -> Option<Waker> {
-        calls.answer(id, Cover::Plain, reply(n)).unwrap()
+        caller(calls.answer(id, Cover::Plain, reply(n)).unwrap())
+    }
+
+    fn caller(answered: Answered) -> Option<Waker> {
+        match answered {
+            Answered::Caller(waker) => Some(waker),
+            _ => None,
+        }
     }
 
     #[test]
@@ -300,7 +346,7 @@ mod tests {
         assert_eq!(calls.answer(a.id(), Cover::Plain, reply(1)).unwrap_err(), Unsealed);
         let b = calls.insert(Waker::noop().clone(), None, Cover::Sealed);
         assert_ne!(a.id(), b.id());
-        assert!(calls.answer(a.id(), Cover::Sealed, reply(1)).unwrap().is_none());
+        assert!(caller(calls.answer(a.id(), Cover::Sealed, reply(1)).unwrap()).is_none());
         assert_eq!(calls.poll(b, Waker::noop()), Poll::Pending);
     }
 
@@ -310,16 +356,16 @@ mod tests {
         let a = calls.insert(Waker::noop().clone(), None, Cover::Sealed);
         assert_eq!(calls.answer(a.id(), Cover::Plain, reply(1)).unwrap_err(), Unsealed);
         assert_eq!(calls.poll(a, Waker::noop()), Poll::Pending);
-        assert!(calls.answer(a.id(), Cover::Sealed, reply(2)).unwrap().is_some());
+        assert!(caller(calls.answer(a.id(), Cover::Sealed, reply(2)).unwrap()).is_some());
         // It has been answered, so what comes now belongs to no call.
-        assert!(calls.answer(a.id(), Cover::Plain, reply(1)).unwrap().is_none());
+        assert!(caller(calls.answer(a.id(), Cover::Plain, reply(1)).unwrap()).is_none());
         assert_eq!(calls.poll(a, Waker::noop()), Poll::Ready(Some(reply(2))));
         // The next use of the slot is not bound to what the last one was.
         let b = calls.insert(Waker::noop().clone(), None, Cover::Plain);
         assert_eq!(b.id(), a.id());
         assert!(answer(&mut calls, b.id(), 3).is_some());
         let c = calls.insert(Waker::noop().clone(), None, Cover::Plain);
-        assert!(calls.answer(c.id(), Cover::Sealed, reply(4)).unwrap().is_some());
+        assert!(caller(calls.answer(c.id(), Cover::Sealed, reply(4)).unwrap()).is_some());
     }
 
     #[test]

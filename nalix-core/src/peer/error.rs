@@ -79,7 +79,43 @@ impl<E> From<EncodeError> for RequestError<E> {
     }
 }
 
-/// How sending a one-way packet fails.
+/// How a stream ends before its time, or an item of it fails. `E` is the error type that its packet declares.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum StreamError<E> {
+    /// The stream has ended with the packet's own error.
+    #[error("{0}")]
+    Application(E),
+    /// The stream was refused or has failed; see [`Status::code`].
+    #[error(transparent)]
+    Status(Status),
+    /// Its deadline has passed. The peer has been told to stop.
+    #[error("the stream did not end within the time allowed")]
+    Timeout,
+    /// The connection has ended before the stream.
+    #[error("connection lost before the end of the stream: {0}")]
+    Disconnected(CloseReason),
+    /// An item or the end is not of the type that the packet declares. After an item, the stream goes on.
+    #[error("item cannot be read: {0}")]
+    Decode(DecodeError),
+}
+
+impl<E> StreamError<E> {
+    /// The status code, if it is a status.
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            StreamError::Status(status) => Some(status.code),
+            _ => None,
+        }
+    }
+
+    /// Whether asking again (perhaps on a new connection) is worth it and safe: the stream is known not to have begun.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, StreamError::Status(status) if status.is_retryable())
+    }
+}
+
+/// How sending a one-way packet, or a chunk of an upload, fails.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SendError {
@@ -89,6 +125,9 @@ pub enum SendError {
     /// The outbox is full: the peer does not read as fast as this side sends. Only from `try_send`.
     #[error("not sent: the outbox is full")]
     Full,
+    /// The peer wants no more of this upload. How the call has ended, its answer says.
+    #[error("not sent: the other side takes no more of this upload")]
+    Stopped,
     /// The packet is larger than both sides agreed on.
     #[error("packet is larger than the limit of {limit} bytes")]
     TooLarge {
@@ -123,4 +162,5 @@ const _: () = {
     const fn is_error<E: StdError + Send + Sync + 'static>() {}
     is_error::<SendError>();
     is_error::<RequestError<SendError>>();
+    is_error::<StreamError<SendError>>();
 };

@@ -3,14 +3,18 @@
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 use super::{
-    Listener, Queue, RequestBuilder, Resumption, SendError, SendFuture, Subscription, send, shared::Shared,
+    Incoming, Listener, OpenBuilder, Outgoing, Queue, RequestBuilder, Resumption, SendError, SendFuture,
+    Subscription, Upload, send, shared::Shared,
 };
 use crate::{
     ConnectionId,
     handshake::{PublicKey, Sealing},
-    packet::{Encoded, OneWay, Push, Request},
+    packet::{DuplexRequest, Encoded, OneWay, Push, Request, StreamRequest, Streams, UploadRequest, Uploads},
     status::{CloseCode, CloseReason},
 };
+
+/// Both ends of a packet with a stream in both directions.
+pub type Duplex<P> = (Outgoing<<P as Uploads>::Chunk>, Incoming<<P as Streams>::Item, <P as Streams>::Error>);
 
 /// One end of a connection: calls the other end, sends to it, closes. Cheap to clone; all clones are the same
 /// connection, which lives until one end closes it or the link breaks.
@@ -92,6 +96,46 @@ impl Connection {
     /// ```
     pub fn request<P: Request>(&self, packet: P) -> RequestBuilder<P> {
         RequestBuilder::new(self.clone(), packet)
+    }
+
+    /// Asks the other side for a stream: await the [`Incoming`], or set options first.
+    ///
+    /// The answer has a window of its own, so that a stream that nobody reads holds nothing else up.
+    ///
+    /// ```no_run
+    /// # use nalix_core::{Connection, packet};
+    /// #[packet(opcode = 0x4001, stream = u64)]
+    /// struct Watch;
+    ///
+    /// # async fn f(connection: Connection) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut ticks = connection.stream(Watch).await?;
+    /// let first = ticks.next().await;
+    /// # Ok(()) }
+    /// ```
+    pub fn stream<P: StreamRequest>(&self, packet: P) -> OpenBuilder<P, Incoming<P::Item, P::Error>> {
+        OpenBuilder::new(self.clone(), packet)
+    }
+
+    /// Starts an upload: await the [`Upload`], send its chunks, and finish it to get the answer.
+    pub fn upload<P: UploadRequest>(&self, packet: P) -> OpenBuilder<P, Upload<P>> {
+        OpenBuilder::new(self.clone(), packet)
+    }
+
+    /// Opens a stream in both directions.
+    ///
+    /// ```no_run
+    /// # use nalix_core::{Connection, packet};
+    /// #[packet(opcode = 0x4003, upload = String, stream = String)]
+    /// struct Shell;
+    ///
+    /// # async fn f(connection: Connection) -> Result<(), Box<dyn std::error::Error>> {
+    /// let (mut input, mut output) = connection.duplex(Shell).await?;
+    /// input.send(&"ls".to_owned()).await?;
+    /// let line = output.next().await;
+    /// # Ok(()) }
+    /// ```
+    pub fn duplex<P: DuplexRequest>(&self, packet: P) -> OpenBuilder<P, Duplex<P>> {
+        OpenBuilder::new(self.clone(), packet)
     }
 
     /// Sends a one-way packet: done when it is in the outbox, which waits for room if the peer is slow to read.

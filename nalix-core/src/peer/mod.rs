@@ -1,14 +1,20 @@
 //! What the rest of a program holds of a connection: the [`Connection`] handle, and behind it the outbox and the table
 //! of calls in flight that it shares with the driver.
 
+mod arrival;
 mod attached;
 mod attributes;
 mod calls;
 mod early;
 mod error;
+mod flow;
+mod flows;
 mod handle;
+mod incoming;
 mod latest;
 mod number;
+mod open;
+mod outgoing;
 mod push;
 mod request;
 mod resumption;
@@ -17,15 +23,21 @@ mod shared;
 mod waiters;
 
 pub(crate) use self::{
+    arrival::Arrival,
     calls::Answer,
+    flow::granted,
+    incoming::RawIncoming,
     number::Number,
     push::Pushed,
     shared::{Commands, Setup, Shared},
 };
 pub use self::{
     early::EarlyRequest,
-    error::{RequestError, SendError},
-    handle::Connection,
+    error::{RequestError, SendError, StreamError},
+    handle::{Connection, Duplex},
+    incoming::Incoming,
+    open::{OpenBuilder, OpenFuture, Opens},
+    outgoing::{Finish, Outgoing, SendChunk, Upload},
     push::{Lag, Lagged, Listener, Queue, Subscription},
     request::{RequestBuilder, RequestFuture},
     resumption::Resumption,

@@ -19,9 +19,9 @@ use super::{
     waiters::Ticket,
 };
 use crate::{
-    error::EncodeError,
+    error::{DecodeError, DecodeErrorKind, EncodeError},
     frame::{FrameKind, Head, Metadata, decode_failure},
-    packet::{Request, decode_value},
+    packet::{Request, Wire, decode_value},
     session::Cover,
     status::{CloseCode, CloseReason, Code, Failure},
     wire::Limits,
@@ -262,7 +262,7 @@ impl<P: Request> RequestFuture<P> {
                 if let Some(next) = next {
                     next.wake();
                 }
-                let result = read::<P>(answer, reason);
+                let result = read(answer, reason);
                 // Both sides watch the same deadline. Whoever is first, the caller is told the same.
                 let both =
                     matches!(&result, Err(RequestError::Status(s)) if s.code == Code::DeadlineExceeded);
@@ -339,10 +339,10 @@ fn cancel(shared: &Shared, key: Key) {
 }
 
 /// Makes of an answer what the caller gets.
-fn read<P: Request>(
+pub(super) fn read<R: Wire, E: Wire>(
     answer: Option<Answer>,
     reason: Option<CloseReason>,
-) -> Result<P::Reply, RequestError<P::Error>> {
+) -> Result<R, RequestError<E>> {
     let lost = |maybe_executed| {
         let reason = reason.unwrap_or_else(|| CloseReason::new(CloseCode::Internal, "answer lost"));
         RequestError::Disconnected { maybe_executed, reason }
@@ -357,12 +357,19 @@ fn read<P: Request>(
             Ok(Failure::Status(status)) => RequestError::Status(status),
             Err(error) => RequestError::Decode(error),
         }),
+        Some(Answer::End(_)) => Err(RequestError::Decode(not_a_reply())),
         Some(Answer::Lost { maybe_executed }) => Err(lost(maybe_executed)),
         // The slot is gone, which only happens if the table is at fault.
         None => Err(lost(true)),
     }
 }
 
-fn read_value<T: crate::Wire, E>(payload: &Bytes) -> Result<T, RequestError<E>> {
+/// The peer takes the packet for one with a stream.
+#[cold]
+pub(super) fn not_a_reply() -> DecodeError {
+    DecodeErrorKind::Custom("an end of a stream instead of a reply").into()
+}
+
+fn read_value<T: Wire, E>(payload: &Bytes) -> Result<T, RequestError<E>> {
     decode_value(payload, &Limits::DEFAULT).map_err(RequestError::Decode)
 }

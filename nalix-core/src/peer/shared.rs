@@ -14,7 +14,8 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     attributes::Attributes,
-    calls::{Answer, Calls, Unsealed},
+    calls::Calls,
+    flows::Flows,
     latest::Latest,
     number::Number,
     push::Pushes,
@@ -22,11 +23,9 @@ use super::{
     waiters::{Ticket, Waiters},
 };
 use crate::{
-    CallId,
-    error::ProtocolError,
     handshake::{PublicKey, Sealing, Terms},
     link::TryWrite,
-    session::{Cover, Outbound},
+    session::Outbound,
     status::CloseReason,
 };
 
@@ -78,6 +77,7 @@ pub(super) struct State {
     /// What is appended to it last, when the driver takes it.
     pub(super) latest: Latest,
     pub(super) calls: Calls,
+    pub(super) flows: Flows,
     pub(super) waiters: Waiters,
     /// Bytes that the driver has taken and the link does not take.
     unsent: usize,
@@ -140,6 +140,7 @@ impl Shared {
             out,
             latest: Latest::default(),
             calls: Calls::new(setup.terms.calls_out),
+            flows: Flows::default(),
             waiters: Waiters::default(),
             unsent: 0,
             outbox: setup.outbox,
@@ -292,6 +293,8 @@ impl Shared {
         let mut state = self.lock();
         state.unsent = 0;
         state.settle_latest();
+        let State { flows, out, .. } = &mut *state;
+        flows.send_all(out);
         if !state.out.is_empty() {
             self.writing.store(true, Ordering::Relaxed);
             *writing = state.out.take(std::mem::take(writing));
@@ -368,28 +371,6 @@ impl Shared {
         reason
     }
 
-    /// Hands out a batch of answers and collects the callers' wakers, to be woken when the lock is gone.
-    ///
-    /// # Errors
-    /// [`ProtocolError::Unsealed`] if one of them must be sealed and is not; the others have been handed out.
-    pub(crate) fn answer(
-        &self,
-        answers: &mut Vec<(CallId, Cover, Answer)>,
-        wakers: &mut Vec<Waker>,
-    ) -> Result<(), ProtocolError> {
-        let mut result = Ok(());
-        let mut state = self.lock();
-        for (id, cover, answer) in answers.drain(..) {
-            match state.calls.answer(id, cover, answer) {
-                Ok(waker) => wakers.extend(waker),
-                Err(Unsealed) => result = Err(ProtocolError::Unsealed { what: "answer to a sealed request" }),
-            }
-        }
-        // A late answer frees a slot without a caller that would pass it on.
-        wakers.extend(state.next_waiter());
-        result
-    }
-
     /// How many of our calls the peer has not answered.
     pub(crate) fn in_flight(&self) -> usize {
         self.lock().calls.in_flight()
@@ -400,10 +381,8 @@ impl Shared {
         let mut state = self.lock();
         let waiting = state.waiters.expire(now, wakers);
         let calls = state.calls.expire(now, wakers);
-        state.known_deadline = match (waiting, calls) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
+        let flows = state.flows.expire(now, wakers);
+        state.known_deadline = [waiting, calls, flows].into_iter().flatten().min();
         state.known_deadline
     }
 
@@ -417,6 +396,7 @@ impl Shared {
         state.latest = Latest::default();
         let written = written + state.written;
         state.calls.fail_all(written, &mut wakers);
+        state.flows.fail_all(written, &mut wakers);
         state.waiters.all(&mut wakers);
         drop(state);
         self.closed.send_replace(Some(reason.clone()));
@@ -460,7 +440,7 @@ impl State {
 
     /// Bytes that wait to be written.
     pub(super) fn backlog(&self) -> usize {
-        self.unsent + self.out.len()
+        self.unsent + self.out.len() + self.flows.unsent_bytes
     }
 
     /// Why nothing new is taken, if that is so.

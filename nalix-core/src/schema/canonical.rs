@@ -12,6 +12,8 @@ impl Contract {
             packet: self.packet.canonical(),
             reply: self.reply.as_ref().map(Schema::canonical),
             error: self.error.as_ref().map(Schema::canonical),
+            item: self.item.as_ref().map(Schema::canonical),
+            chunk: self.chunk.as_ref().map(Schema::canonical),
         }
     }
 }

@@ -11,7 +11,11 @@ use crate::{
 impl Encode for Contract {
     fn encode(&self, w: &mut Writer<'_>) {
         self.packet.encode(w);
-        self.reply.encode(w);
+        let flag = |schema: &Option<Schema>, bit| if schema.is_some() { bit } else { 0 };
+        w.put_u8(flag(&self.reply, REPLY) | flag(&self.item, ITEM) | flag(&self.chunk, CHUNK));
+        for schema in [&self.reply, &self.item, &self.chunk].into_iter().flatten() {
+            schema.encode(w);
+        }
         self.error.encode(w);
     }
 }
@@ -20,9 +24,21 @@ impl<'de> Decode<'de> for Contract {
     const MIN_SIZE: usize = Schema::MIN_SIZE + 2;
 
     fn decode(r: &mut Reader<'de>) -> Result<Self, DecodeError> {
-        Ok(Self { packet: Schema::decode(r)?, reply: Decode::decode(r)?, error: Decode::decode(r)? })
+        let packet = Schema::decode(r)?;
+        let flags = r.u8()?;
+        if flags & !(REPLY | ITEM | CHUNK) != 0 {
+            return Err(DecodeErrorKind::BadFlag { found: flags }.into());
+        }
+        let mut part = |bit| if flags & bit != 0 { Schema::decode(r).map(Some) } else { Ok(None) };
+        let (reply, item, chunk) = (part(REPLY)?, part(ITEM)?, part(CHUNK)?);
+        Ok(Self { packet, reply, error: Decode::decode(r)?, item, chunk })
     }
 }
+
+/// What there is of a contract besides the packet, as flags in one byte. A reply alone is what an option would be.
+const REPLY: u8 = 1;
+const ITEM: u8 = 2;
+const CHUNK: u8 = 4;
 
 impl Encode for Schema {
     fn encode(&self, w: &mut Writer<'_>) {

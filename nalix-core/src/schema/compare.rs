@@ -17,7 +17,9 @@ use super::{Contract, Def, Field, Fields, Schema, Type, Variant, print::type_nam
 pub fn compare(ours: &Contract, theirs: &Contract) -> Result<(), Difference> {
     Comparison::new("packet", &ours.packet, &theirs.packet).run()?;
     compare_optional("reply", ours.reply.as_ref(), theirs.reply.as_ref())?;
-    compare_optional("error", ours.error.as_ref(), theirs.error.as_ref())
+    compare_optional("error", ours.error.as_ref(), theirs.error.as_ref())?;
+    compare_optional("stream", ours.item.as_ref(), theirs.item.as_ref())?;
+    compare_optional("upload", ours.chunk.as_ref(), theirs.chunk.as_ref())
 }
 
 /// What keeps two contracts from fitting.
@@ -25,7 +27,7 @@ pub fn compare(ours: &Contract, theirs: &Contract) -> Result<(), Difference> {
 #[error("{path}: {what}")]
 #[non_exhaustive]
 pub struct Difference {
-    /// Where it is: `packet`, `reply` or `error`, then the names of fields and variants down to it.
+    /// Where it is: `packet`, `reply`, `error`, `stream` or `upload`, then the names of fields and variants down to it.
     pub path: String,
     /// What is here and what is there.
     pub what: String,

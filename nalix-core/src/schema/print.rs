@@ -16,6 +16,12 @@ impl Display for Contract {
         if let Some(error) = &self.error {
             write!(f, "\n\nerror {error}")?;
         }
+        if let Some(item) = &self.item {
+            write!(f, "\n\nstream {item}")?;
+        }
+        if let Some(chunk) = &self.chunk {
+            write!(f, "\n\nupload {chunk}")?;
+        }
         Ok(())
     }
 }

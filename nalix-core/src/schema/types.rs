@@ -23,7 +23,7 @@ impl Schema {
     }
 }
 
-/// What a packet's two sides agree on: the packet, its reply and its error.
+/// What a packet's two sides agree on: the packet, what comes back, and what follows it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Contract {
@@ -33,12 +33,30 @@ pub struct Contract {
     pub reply: Option<Schema>,
     /// The error type it declares, if it does.
     pub error: Option<Schema>,
+    /// The items of its stream, if it is answered with one.
+    pub item: Option<Schema>,
+    /// The chunks of its upload, if it has one.
+    pub chunk: Option<Schema>,
 }
 
 impl Contract {
     /// Puts a contract together.
     pub fn new(packet: Schema, reply: Option<Schema>, error: Option<Schema>) -> Self {
-        Self { packet, reply, error }
+        Self { packet, reply, error, item: None, chunk: None }
+    }
+
+    /// The contract of a packet that is answered with a stream of such items.
+    #[must_use]
+    pub fn with_item(mut self, item: Schema) -> Self {
+        self.item = Some(item);
+        self
+    }
+
+    /// The contract of a packet that such chunks follow.
+    #[must_use]
+    pub fn with_chunk(mut self, chunk: Schema) -> Self {
+        self.chunk = Some(chunk);
+        self
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use super::{max_error, max_record};
+use super::{max_error, max_items, max_record};
 use crate::{
     CallId, Opcode,
     error::ProtocolError,
@@ -19,6 +19,8 @@ use crate::{
 pub struct Frame {
     /// What it is for.
     pub kind: FrameKind,
+    /// Whether it is about the upload of its call; see [`Head::upload`](frame::Head::upload).
+    pub upload: bool,
     /// The call it belongs to; 0 where the kind has none.
     pub id: CallId,
     /// The packet it carries; 0 where the kind has none.
@@ -283,7 +285,7 @@ impl Inbound {
         } else {
             (Metadata::default(), None)
         };
-        let frame::Head { kind, id, opcode, .. } = parsed.head;
+        let frame::Head { kind, upload, id, opcode, .. } = parsed.head;
         let limit = self.max_payload(kind);
         if payload.len() > limit {
             return Err(ProtocolError::MessageTooLarge { found: payload.len(), limit });
@@ -297,7 +299,7 @@ impl Inbound {
             last.advance(payload.start);
             last
         };
-        Ok(Frame { kind, id, opcode, sealed: self.sealed, metadata, entries, payload })
+        Ok(Frame { kind, upload, id, opcode, sealed: self.sealed, metadata, entries, payload })
     }
 
     /// The peer has found fault with our part of the handshake, which this side took for finished. An Abort says what a
@@ -307,14 +309,23 @@ impl Inbound {
         if !matches!(Control::decode(&body), Ok(Control::Close(_))) {
             return self.fail(ProtocolError::UnexpectedRecord { found: RecordKind::Abort.name() });
         }
-        let frame::Head { kind, id, opcode, .. } = frame::Head::plain(FrameKind::Control);
-        let metadata = Metadata::default();
-        Ok(Some(Frame { kind, id, opcode, sealed: false, metadata, entries: None, payload: body }))
+        let frame::Head { kind, upload, id, opcode, .. } = frame::Head::plain(FrameKind::Control);
+        Ok(Some(Frame {
+            kind,
+            upload,
+            id,
+            opcode,
+            sealed: false,
+            metadata: Metadata::default(),
+            entries: None,
+            payload: body,
+        }))
     }
 
     fn max_payload(&self, kind: FrameKind) -> usize {
         match kind {
-            FrameKind::Error => max_error(self.max_message),
+            FrameKind::Error | FrameKind::End => max_error(self.max_message),
+            FrameKind::Item => max_items(self.max_message),
             // Messages about the connection do not depend on what users send.
             FrameKind::Ping | FrameKind::Pong | FrameKind::Control => usize::MAX,
             _ => self.max_message,

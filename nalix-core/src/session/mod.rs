@@ -48,6 +48,11 @@ pub const fn max_error(max_message: usize) -> usize {
     if max_message < STATUS_ROOM { STATUS_ROOM } else { max_message + 1 }
 }
 
+/// The longest payload of an Item frame, in bytes: an item of the largest size and its length in front.
+pub const fn max_items(max_message: usize) -> usize {
+    max_message + 5
+}
+
 /// The highest message limit that fits a record, in bytes. Higher settings are cut to it.
 pub const MAX_MESSAGE: usize =
     record::MAX_BODY - record::TAG - record::TARGET_BODY - frame::MAX_METADATA - 2 - frame::MAX_OVERHEAD;

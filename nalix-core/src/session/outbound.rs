@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Cover, max_error};
+use super::{Cover, max_error, max_items};
 use crate::{
     error::EncodeError,
     frame::{self, Entries, Head, Metadata},
@@ -137,6 +137,15 @@ impl Outbound {
     ) -> Result<Appended, EncodeError> {
         let limit = max_error(self.max_message);
         self.append_within(limit, cover, head, (Metadata::default(), None), hint, write)
+    }
+
+    /// As [`Outbound::append`], for items of a stream, each with its length in front.
+    ///
+    /// # Errors
+    /// As [`Outbound::append`].
+    pub fn append_items(&mut self, cover: Cover, head: Head, items: &[u8]) -> Result<Appended, EncodeError> {
+        let limit = max_items(self.max_message);
+        self.append_within(limit, cover, head, (Metadata::default(), None), items.len(), |w| w.put(items))
     }
 
     fn append_within(

@@ -11,6 +11,7 @@ mod bytes;
 mod choice;
 mod collections;
 mod empty;
+mod item;
 mod len;
 mod limits;
 mod maps;
@@ -24,6 +25,7 @@ mod tuples;
 pub mod varint;
 mod writer;
 
+pub(crate) use self::item::append_item;
 pub use self::{
     len::Len,
     limits::Limits,

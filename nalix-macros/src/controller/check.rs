@@ -6,7 +6,8 @@ use syn::{
     visit::{self, Visit},
 };
 
-use super::model::{Controller, Handler, Hook, Method, Moment};
+use super::handler;
+use super::model::{Controller, Handler, Hook, Method, Moment, is_incoming};
 use crate::{attr, ctxt::Ctxt};
 
 /// Reports what is wrong and leaves only those handlers and hooks that code can be generated for.
@@ -62,11 +63,32 @@ fn handler(cx: &mut Ctxt, handler: &Handler) {
     if let (Some(blocking), Some(_)) = (&keys.blocking, &method.sig.asyncness) {
         cx.error(blocking, "`blocking` is for handlers that are not async: this one waits without blocking");
     }
+    if let (Some(blocking), Some(output)) = (&keys.blocking, method.output())
+        && handler::has_impl_trait(output)
+    {
+        cx.error(blocking, "`blocking` is not for streams: they are polled, which must not block");
+    }
     arguments(cx, method);
 }
 
 fn arguments(cx: &mut Ctxt, method: &Method) {
-    let args = method.args();
+    let mut args = method.args();
+    for arg in &args {
+        ImplTrait { cx }.visit_type(&arg.ty);
+    }
+    if let Some(upload) = method.upload() {
+        args.pop();
+        if let Some(cfg) = upload.attrs.iter().find(|attr| attr.path().is_ident("cfg")) {
+            cx.error(cfg, "the upload of a handler cannot depend on `cfg`: write a handler for each case");
+        }
+    }
+    if let Some(arg) = args.iter().find(|arg| is_incoming(&arg.ty)) {
+        cx.error(
+            &arg.ty,
+            "a handler takes its upload behind its packet, as the last argument, and takes one",
+        );
+        return;
+    }
     let Some((packet, extracted)) = args.split_last() else {
         cx.error(
             &method.sig.ident,
@@ -74,9 +96,6 @@ fn arguments(cx: &mut Ctxt, method: &Method) {
         );
         return;
     };
-    for arg in &args {
-        ImplTrait { cx }.visit_type(&arg.ty);
-    }
     for arg in extracted {
         if let Type::Reference(TypeReference { mutability: Some(mutable), .. }) = &*arg.ty {
             cx.error(

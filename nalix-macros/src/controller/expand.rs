@@ -6,7 +6,7 @@ use syn::{Generics, parse_quote, spanned::Spanned};
 
 use super::{
     handler, hooks,
-    model::{Controller, Handler},
+    model::{Controller, Handler, Method},
 };
 use crate::attr;
 
@@ -26,6 +26,7 @@ pub(super) fn expand(controller: &Controller) -> TokenStream {
     // What a parameter stands for is not known here, so there is nothing that could be compared or discovered.
     let discovery = (!generic).then(|| discovery(controller));
     let opcodes = (!generic).then(|| opcodes(krate, &controller.handlers));
+    let uploads = (!generic).then(|| uploads(krate, &controller.handlers));
     quote! {
         #(#cfgs)*
         #[automatically_derived]
@@ -48,6 +49,7 @@ pub(super) fn expand(controller: &Controller) -> TokenStream {
         const _: () = {
             #discovery
             #opcodes
+            #uploads
         };
     }
 }
@@ -81,6 +83,22 @@ fn discovery(controller: &Controller) -> TokenStream {
             )
         }
     }
+}
+
+/// A handler that leaves out the upload of its packet does not compile.
+fn uploads(krate: &TokenStream, handlers: &[Handler]) -> TokenStream {
+    let checks = handlers.iter().filter(|handler| handler.method.upload().is_none()).filter_map(|handler| {
+        let packet = handler::packet_type(handler)?;
+        let Method { cfgs, lints, .. } = &handler.method;
+        let check = quote_spanned! {packet.span()=>
+            const _: () = ::core::assert!(
+                !<#packet as #krate::packet::Packet>::UPLOADS,
+                "this packet has an upload: the handler takes it as the argument behind the packet, of type `Incoming<_>`",
+            );
+        };
+        Some(quote!(#(#cfgs)* #lints #check))
+    });
+    checks.collect()
 }
 
 /// Two types with one opcode, handled by one controller, do not compile.

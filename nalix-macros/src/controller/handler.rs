@@ -26,7 +26,8 @@ pub(super) fn registration(controller: &Controller, handler: &Handler) -> TokenS
     let settings = settings(krate, &handler.keys);
     let args = Arguments::new(krate, &handler.method);
     let required = &args.required;
-    let function = match handler.method.is_async() {
+    let streams = handler.method.output().is_some_and(has_impl_trait);
+    let function = match handler.method.is_async() || streams {
         true => asynchronous(krate, handler, &packet, &args),
         false => synchronous(krate, handler, &packet, &args),
     };
@@ -71,7 +72,7 @@ fn settings(krate: &TokenStream, keys: &HandlerKeys) -> TokenStream {
     quote!(#order #run #encrypt)
 }
 
-/// Runs to its end at once: nothing is allocated.
+/// Runs to its end at once: nothing is allocated, unless a stream comes out of it.
 fn synchronous(krate: &TokenStream, handler: &Handler, packet: &Type, args: &Arguments) -> TokenStream {
     let done = quote!(#krate::controller::Outcome::Ready);
     let prepare = prepare(krate, packet, args, |reply| quote!(#done(#reply)));
@@ -80,11 +81,12 @@ fn synchronous(krate: &TokenStream, handler: &Handler, packet: &Type, args: &Arg
         true => call,
         false => {
             let respond = respond(krate, handler, packet);
-            quote!(let __value = #call; #done(#respond))
+            quote!(let __value = #call; #respond)
         }
     };
+    let upload = args.upload.as_ref().map(|_| quote!(upload: __upload,));
     quote! {{
-        let #krate::controller::Parts { context: __context, payload: __payload, reply: __reply, .. } =
+        let #krate::controller::Parts { context: __context, payload: __payload, reply: __reply, #upload .. } =
             #krate::controller::Call::into_parts(__call);
         #prepare
         #finish
@@ -95,16 +97,25 @@ fn synchronous(krate: &TokenStream, handler: &Handler, packet: &Type, args: &Arg
 fn asynchronous(krate: &TokenStream, handler: &Handler, packet: &Type, args: &Arguments) -> TokenStream {
     let prepare = prepare(krate, packet, args, |reply| quote!(#reply));
     let call = call(&handler.method, args);
-    let finish = match is_never(&handler.method) {
-        true => quote!(#call.await),
-        false => {
+    let wait = handler.method.is_async().then(|| quote!(.await));
+    let finish = match handler.method.output() {
+        Some(Type::Never(_)) => quote!(#call #wait),
+        // A type with `impl Trait` in it can't be written twice; the value says what it is.
+        Some(ty) if has_impl_trait(ty) => {
+            let respond =
+                quote!(#krate::controller::RespondStream::<#packet, _>::respond_stream(__value, __reply));
+            let respond = span::at(span::place(ty.span()), respond);
+            quote!(let __value = #call #wait; #respond.await)
+        }
+        _ => {
             let respond = respond(krate, handler, packet);
-            quote!(let __value = #call.await; #respond)
+            quote!(let __value = #call.await; #krate::controller::Outcome::settle(#respond).await)
         }
     };
+    let upload = args.upload.as_ref().map(|_| quote!(upload: __upload,));
     let body = quote! {
         let __this = &__this;
-        let #krate::controller::Parts { context: __context, payload: __payload, reply: __reply, .. } = __parts;
+        let #krate::controller::Parts { context: __context, payload: __payload, reply: __reply, #upload .. } = __parts;
         #prepare
         #finish
     };
@@ -138,6 +149,12 @@ fn prepare(
             };
         }
     });
+    let upload = args.upload.as_ref().map(|ty| {
+        // The type of the chunks is compared where the user has written it.
+        let take = quote!(#krate::controller::take_upload::<#packet>(__upload));
+        let take = span::at(span::place(ty.span()), take);
+        quote!(let __upload: #ty = #take;)
+    });
     quote! {
         #(#extracted)*
         let (__packet, __reply) =
@@ -145,6 +162,7 @@ fn prepare(
                 ::core::result::Result::Ok(__decoded) => __decoded,
                 ::core::result::Result::Err(__reply) => return #malformed,
             };
+        #upload
     }
 }
 
@@ -153,7 +171,8 @@ fn call(method: &Method, args: &Arguments) -> TokenStream {
     let ident = &method.sig.ident;
     let receiver = receiver(method);
     let passed = &args.passed;
-    quote!(Self::#ident(#receiver, #(#passed,)* __packet))
+    let upload = method.upload().map(|_| quote!(, __upload));
+    quote!(Self::#ident(#receiver, #(#passed,)* __packet #upload))
 }
 
 /// `__this` is an `&Arc<Self>`.
@@ -177,11 +196,6 @@ fn respond(krate: &TokenStream, handler: &Handler, packet: &Type) -> TokenStream
             let unit = quote_spanned!(method.sig.ident.span()=> ());
             quote!(<#unit as #krate::controller::Respond<#packet, _>>::respond(__value, __reply))
         }
-        // A type with `impl Trait` in it can't be written twice; the value says what it is.
-        Some(ty) if has_impl_trait(ty) => {
-            let respond = quote!(#krate::controller::Respond::<#packet, _>::respond(__value, __reply));
-            span::at(span::place(ty.span()), respond)
-        }
         Some(ty) => {
             let ty = elide(ty, method);
             quote!(<#ty as #krate::controller::Respond<#packet, _>>::respond(__value, __reply))
@@ -189,7 +203,8 @@ fn respond(krate: &TokenStream, handler: &Handler, packet: &Type) -> TokenStream
     }
 }
 
-fn has_impl_trait(ty: &Type) -> bool {
+/// Whether a return type has an `impl Trait` in it: that of a stream has.
+pub(super) fn has_impl_trait(ty: &Type) -> bool {
     struct Search(bool);
     impl<'ast> Visit<'ast> for Search {
         fn visit_type_impl_trait(&mut self, _: &'ast TypeImplTrait) {
@@ -213,6 +228,8 @@ struct Arguments {
     extracted: Vec<Extracted>,
     /// All of them, as they are passed.
     passed: Vec<TokenStream>,
+    /// The type of the one behind the packet, if there is one.
+    upload: Option<Type>,
 }
 
 struct Extracted {
@@ -223,8 +240,11 @@ struct Extracted {
 
 impl Arguments {
     fn new(krate: &TokenStream, method: &Method) -> Self {
-        let mut args = Arguments { required: Vec::new(), extracted: Vec::new(), passed: Vec::new() };
+        let mut args =
+            Arguments { required: Vec::new(), extracted: Vec::new(), passed: Vec::new(), upload: None };
+        args.upload = method.upload().map(|arg| elide(&arg.ty, method));
         let all = method.args();
+        let all = &all[..all.len() - usize::from(args.upload.is_some())];
         let Some((_, extracted)) = all.split_last() else { return args };
         for (i, arg) in extracted.iter().enumerate() {
             args.add(krate, method, i, arg);

@@ -147,6 +147,11 @@ impl Method {
         args.filter_map(|arg| if let FnArg::Typed(arg) = arg { Some(arg) } else { None }).collect()
     }
 
+    /// The argument behind the packet: that which is called `Incoming`, if it is the last.
+    pub(crate) fn upload(&self) -> Option<&PatType> {
+        self.args().into_iter().last().filter(|arg| is_incoming(&arg.ty))
+    }
+
     pub(crate) fn is_async(&self) -> bool {
         self.sig.asyncness.is_some()
     }
@@ -166,10 +171,19 @@ impl Method {
 }
 
 impl Handler {
-    /// The type of its packet: that of the last argument.
+    /// The type of its packet: that of the last argument, but for an upload.
     pub(crate) fn packet(&self) -> Option<&Type> {
-        self.method.args().last().map(|arg| &*arg.ty)
+        let mut args = self.method.args();
+        if self.method.upload().is_some() {
+            args.pop();
+        }
+        args.last().map(|arg| &*arg.ty)
     }
+}
+
+/// Whether a type is written as that of an upload's receiving end.
+pub(crate) fn is_incoming(ty: &Type) -> bool {
+    matches!(ty, Type::Path(ty) if attr::is_called(&ty.path, "Incoming"))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

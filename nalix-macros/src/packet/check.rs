@@ -16,13 +16,29 @@ pub(super) fn check(cx: &mut Ctxt, packet: &mut Packet) {
         ),
         Some((_, opcode)) => literal_opcode(cx, opcode),
     }
-    if let (Some((key, _)), None) = (&keys.error, &keys.reply) {
+    if let (Some((key, _)), None, None) = (&keys.error, &keys.reply, &keys.stream) {
         cx.error(
             key,
-            "`error` needs `reply`: a packet that is not answered cannot be answered with an error",
+            "`error` needs `reply` or `stream`: a packet that is not answered cannot be answered with an error",
         );
     }
-    for (key, ty) in [&mut keys.reply, &mut keys.error].into_iter().flatten() {
+    if let (Some((key, _)), Some(_)) = (&keys.reply, &keys.stream) {
+        cx.error(
+            key,
+            "`reply` cannot go with `stream`: a packet is answered once, or with items until they end",
+        );
+        // Whichever is meant, the handlers of the other would add errors of their own.
+        keys.reply = None;
+    }
+    if let (Some((key, _)), None, None) = (&keys.upload, &keys.reply, &keys.stream) {
+        cx.error(
+            key,
+            "`upload` needs `reply` or `stream`: whoever uploads must learn what became of it; `reply = ()` will do",
+        );
+    }
+    for (key, ty) in
+        [&mut keys.reply, &mut keys.error, &mut keys.stream, &mut keys.upload].into_iter().flatten()
+    {
         let before = cx.count();
         Borrowed { cx, what: key.to_string() }.visit_type(ty);
         if cx.count() > before {

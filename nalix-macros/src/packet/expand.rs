@@ -1,7 +1,7 @@
 //! What makes a value a packet: its opcode, the conversation it opens, its entry in the registry.
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::{Expr, GenericParam, Lifetime, ext::IdentExt, spanned::Spanned};
 
 use super::model::Packet;
@@ -20,27 +20,18 @@ pub(super) fn expand(packet: &Packet, failed: bool) -> TokenStream {
         Some((_, opcode)) if !failed => opcode_check(krate, opcode),
         _ => TokenStream::new(),
     };
-    let shape = match &packet.keys.reply {
-        Some((_, reply)) => {
-            let error = match &packet.keys.error {
-                Some((_, error)) => quote!(#error),
-                None => quote!(#krate::packet::NoError),
-            };
-            quote! {
-                #[automatically_derived]
-                #lints
-                impl #impl_generics #krate::packet::Request for #ident #ty_generics #where_clause {
-                    type Reply = #reply;
-                    type Error = #error;
-                }
-            }
-        }
-        None => quote! {
+    let shape = shape(packet).into_iter().map(|(name, types)| {
+        quote! {
             #[automatically_derived]
             #lints
-            impl #impl_generics #krate::packet::OneWay for #ident #ty_generics #where_clause {}
-        },
-    };
+            impl #impl_generics #krate::packet::#name for #ident #ty_generics #where_clause {
+                #types
+            }
+        }
+    });
+    let flag = |name: TokenStream| quote!(const #name: ::core::primitive::bool = true;);
+    let streams = packet.keys.stream.as_ref().map(|_| flag(quote!(STREAMS)));
+    let uploads = packet.keys.upload.as_ref().map(|_| flag(quote!(UPLOADS)));
     let encrypt = packet.keys.encrypt.then(|| {
         quote!(
             const ENCRYPT: ::core::primitive::bool = true;
@@ -55,11 +46,44 @@ pub(super) fn expand(packet: &Packet, failed: bool) -> TokenStream {
             const NAME: &'static ::core::primitive::str = #name;
             const EXACT: ::core::primitive::bool = #exact;
             #encrypt
+            #streams
+            #uploads
         }
-        #shape
+        #(#shape)*
         #opcode_check
         #registration
     }
+}
+
+/// The traits that say which conversation the packet opens, with their types.
+fn shape(packet: &Packet) -> Vec<(TokenStream, TokenStream)> {
+    let (krate, keys) = (&packet.container.krate, &packet.keys);
+    let error = match &keys.error {
+        Some((_, error)) => quote!(#error),
+        None => quote!(#krate::packet::NoError),
+    };
+    let mut shape = Vec::new();
+    if let Some((_, chunk)) = &keys.upload {
+        shape.push((quote!(Uploads), quote!(type Chunk = #chunk;)));
+    }
+    if let Some((_, item)) = &keys.stream {
+        shape.push((quote!(Streams), quote!(type Item = #item; type Error = #error;)));
+    }
+    let answer = match (&keys.reply, &keys.stream) {
+        (Some((_, reply)), None) => quote!(type Reply = #reply; type Error = #error;),
+        // An upload without an answer is reported, and has one all the same.
+        (None, None) if keys.upload.is_some() => quote!(type Reply = (); type Error = #error;),
+        _ => TokenStream::new(),
+    };
+    let name = match (&keys.upload, &keys.stream, &keys.reply) {
+        (Some(_), Some(_), _) => quote!(DuplexRequest),
+        (Some(_), None, _) => quote!(UploadRequest),
+        (None, Some(_), _) => quote!(StreamRequest),
+        (None, None, Some(_)) => quote!(Request),
+        (None, None, None) => quote!(OneWay),
+    };
+    shape.push((name, answer));
+    shape
 }
 
 /// Refuses reserved numbers that are not written out.
@@ -86,10 +110,17 @@ fn registration(packet: &Packet) -> TokenStream {
         false => quote!(#ident<#(#arguments),*>),
     };
     let path_end = format!("::{}", ident.unraw());
-    let (shape, contract) = match (&packet.keys.reply, &packet.keys.error) {
-        (None, _) => (quote!(OneWay), quote!(one_way)),
-        (Some(_), None) => (quote!(Request), quote!(request)),
-        (Some(_), Some(_)) => (quote!(Request), quote!(request_with_error)),
+    let keys = &packet.keys;
+    let (shape, contract) = match (&keys.upload, &keys.stream, &keys.reply) {
+        (Some(_), Some(_), _) => (quote!(Duplex), "duplex"),
+        (Some(_), None, _) => (quote!(Upload), "upload"),
+        (None, Some(_), _) => (quote!(Stream), "stream"),
+        (None, None, Some(_)) => (quote!(Request), "request"),
+        (None, None, None) => (quote!(OneWay), "one_way"),
+    };
+    let contract = match &keys.error {
+        Some(_) => format_ident!("{contract}_with_error"),
+        None => format_ident!("{contract}"),
     };
     quote! {
         #lints

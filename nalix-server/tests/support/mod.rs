@@ -11,6 +11,7 @@ mod members;
 mod pair;
 mod raw;
 mod recorder;
+mod sources;
 mod wait;
 
 pub(crate) use self::{
@@ -22,5 +23,6 @@ pub(crate) use self::{
     pair::{Both, server, session},
     raw::RawPeer,
     recorder::{Line, Recorder},
+    sources::{Source, from_fn},
     wait::{eventually, soon, until, within},
 };

@@ -44,7 +44,8 @@ pub async fn connect_early<L: Link>(
     options: &Options,
 ) -> Result<Established<L>, ConnectError> {
     let options = options.clone().in_range();
-    let params = Params::new(options.max_message, options.max_calls, contracts);
+    let params =
+        Params::new(options.max_message, options.max_calls, contracts).with_streams(options.stream_window);
     let mut inbound = Inbound::new(MAX_HELLO);
     let shake = async {
         let (initiator, hello) = Initiator::start(params, security, early)?;

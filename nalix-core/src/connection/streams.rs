@@ -1,0 +1,86 @@
+//! What the driver does with frames of streams, and when it lets streams go on.
+
+use std::sync::Arc;
+
+use super::{driver::Driver, inbox::Ticket};
+use crate::{
+    CallId,
+    controller::{Call, CallUpload, Items, Reply},
+    error::ProtocolError,
+    frame::{FrameKind, Head},
+    link::Link,
+    peer::{Answer, Arrival},
+    session::{Cover, Frame},
+    wire::{Limits, Reader},
+};
+
+impl<L: Link> Driver<L> {
+    /// Handles an Item, End or Credit frame, or the Cancel of an upload.
+    pub(super) fn handle_stream_frame(&mut self, frame: Frame) -> Result<(), ProtocolError> {
+        let Frame { kind, upload, id, payload, sealed, .. } = frame;
+        let cover = Cover::of(sealed);
+        let arrival = match (kind, upload) {
+            (FrameKind::Item, false) => Arrival::Items(payload),
+            (FrameKind::Item, true) => Arrival::Chunks(payload),
+            (FrameKind::End, false) => Arrival::Answer(Answer::End(payload)),
+            (FrameKind::End, true) => Arrival::UploadEnd(payload),
+            (FrameKind::Credit, _) => {
+                self.check_cover(cover, "credit")?;
+                let n = read_credit(&payload)?;
+                if !upload {
+                    return self.inbox.grant(id, n);
+                }
+                Arrival::Credit(n)
+            }
+            _ => {
+                self.check_cover(cover, "cancel")?;
+                if !payload.is_empty() {
+                    return Err(ProtocolError::BadFrame { what: "cancel with a payload" });
+                }
+                Arrival::Stop
+            }
+        };
+        self.answers.push((id, cover, arrival));
+        Ok(())
+    }
+
+    /// Gives a call what its packet's streams need.
+    pub(super) fn add_streams(&mut self, call: Call, ticket: &Ticket) -> Call {
+        let route = call.route();
+        let items = route.streams().then(|| Arc::new(Items::new(self.context.max_message())));
+        let upload = ticket.id.filter(|_| ticket.uploads).map(|id| {
+            // What has come for an earlier call of this id must not reach this one.
+            self.deliver_answers();
+            CallUpload(self.shared.expect_upload(id, ticket.cover))
+        });
+        call.with_streams(items, upload)
+    }
+
+    /// Sends items of a stream of which more follow.
+    pub(super) fn send_items(&mut self, id: CallId, cover: Cover, reply: Reply) {
+        let head = Head::of_call(FrameKind::Item, id);
+        // A stream makes no batch that is too large.
+        drop(self.append_reply(|out| out.append_items(cover, head, reply.body())));
+        self.inbox.running().recycle(reply.into_buffer());
+    }
+
+    /// Lets streams go on as far as there is room for their items.
+    pub(super) fn feed_streams(&mut self) {
+        if !self.inbox.running().is_hungry() || self.phase.is_closing() {
+            return;
+        }
+        let room = self.options.outbox.saturating_sub(self.backlog);
+        if !self.inbox.running().feed(room) {
+            self.short_of_room = true;
+        }
+    }
+}
+
+fn read_credit(payload: &bytes::Bytes) -> Result<u64, ProtocolError> {
+    let bad = ProtocolError::BadFrame { what: "bad credit" };
+    let mut r = Reader::from_bytes(payload, &Limits::DEFAULT);
+    match r.varint() {
+        Ok(n) if n > 0 && r.is_empty() => Ok(n),
+        _ => Err(bad),
+    }
+}

@@ -1,0 +1,372 @@
+//! The sending end of an upload.
+
+use std::{
+    fmt,
+    future::Future,
+    marker::PhantomData,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use tokio::time::Instant;
+
+use super::{
+    RequestError, SendError,
+    flow::{Ending, Owner},
+    flows::Key,
+    incoming::tell,
+    request,
+    shared::{Shared, State, wake},
+    waiters::Ticket,
+};
+use crate::{
+    Wire,
+    error::EncodeError,
+    frame::{FrameKind, Head, encode_status},
+    packet::UploadRequest,
+    session::max_items,
+    status::{Code, Status},
+    wire::{Encode, append_item},
+};
+
+/// The upload of a packet with `upload` and `stream`: the sending end of [`Connection::duplex`](super::Connection::duplex).
+///
+/// Dropping it before [`Outgoing::finish`] lets the other side know that the upload was given up: its handler sees an
+/// error of status `Cancelled` in place of the end. The stream that comes back goes on; dropping that ends both.
+#[must_use = "dropping it gives the upload up"]
+pub struct Outgoing<T> {
+    raw: RawOutgoing,
+    chunks: PhantomData<fn(T)>,
+}
+
+impl<T> fmt::Debug for Outgoing<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outgoing").finish_non_exhaustive()
+    }
+}
+
+impl<T: Wire> Outgoing<T> {
+    pub(super) fn new(raw: RawOutgoing) -> Self {
+        Self { raw, chunks: PhantomData }
+    }
+
+    /// Sends a chunk: done when it is in the outbox, which waits until the other side has room for it.
+    ///
+    /// Cancel safe: dropped before it is done, it has sent nothing.
+    pub fn send<'a>(&'a mut self, chunk: &'a T) -> SendChunk<'a, T> {
+        SendChunk { raw: &mut self.raw, chunk, ticket: None }
+    }
+
+    /// Ends the upload: the other side has all of it.
+    ///
+    /// # Errors
+    /// [`SendError::Closed`] if the connection has ended, [`SendError::Stopped`] if the other side did not want all.
+    pub fn finish(mut self) -> Result<(), SendError> {
+        self.raw.finish(None)
+    }
+
+    /// Ends the upload with a failure, which the other side's handler sees behind the chunks that were sent.
+    ///
+    /// # Errors
+    /// As [`Outgoing::finish`].
+    pub fn fail(mut self, status: &Status) -> Result<(), SendError> {
+        self.raw.finish(Some(status))
+    }
+}
+
+/// The upload of a packet with `upload` and `reply`: what [`Connection::upload`](super::Connection::upload) returns.
+///
+/// Dropping it before it has been finished cancels the call.
+///
+/// ```
+/// use nalix_core::{Connection, packet};
+///
+/// #[packet(opcode = 0x4002, upload = Vec<u8>, reply = u64)]
+/// struct Store {
+///     name: String,
+/// }
+///
+/// async fn store(connection: Connection) -> Result<u64, Box<dyn std::error::Error>> {
+///     let mut upload = connection.upload(Store { name: "notes".into() }).await?;
+///     for chunk in [vec![1; 100], vec![2; 100]] {
+///         upload.send(&chunk).await?;
+///     }
+///     Ok(upload.finish().await?)
+/// }
+/// ```
+#[must_use = "dropping it cancels the call"]
+pub struct Upload<P: UploadRequest> {
+    raw: RawOutgoing,
+    packet: PhantomData<fn(P)>,
+}
+
+impl<P: UploadRequest> fmt::Debug for Upload<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upload").field("packet", &P::NAME).finish_non_exhaustive()
+    }
+}
+
+impl<P: UploadRequest> Upload<P> {
+    pub(super) fn new(raw: RawOutgoing) -> Self {
+        Self { raw, packet: PhantomData }
+    }
+
+    /// Sends a chunk: done when it is in the outbox, which waits until the other side has room for it.
+    ///
+    /// [`SendError::Stopped`] says that the other side takes no more, for instance since it has answered already:
+    /// [`Upload::finish`] tells what. Cancel safe: dropped before it is done, it has sent nothing.
+    pub fn send<'a>(&'a mut self, chunk: &'a P::Chunk) -> SendChunk<'a, P::Chunk> {
+        SendChunk { raw: &mut self.raw, chunk, ticket: None }
+    }
+
+    /// Ends the upload and waits for the answer. Dropping the future cancels the call.
+    pub fn finish(mut self) -> Finish<P> {
+        // Whether the other side still wants the end, its answer says.
+        drop(self.raw.finish(None));
+        Finish { raw: Some(self.raw), packet: PhantomData }
+    }
+
+    /// Ends the upload with a failure, which the other side's handler sees behind the chunks that were sent, and waits for
+    /// the answer.
+    pub fn fail(mut self, status: &Status) -> Finish<P> {
+        drop(self.raw.finish(Some(status)));
+        Finish { raw: Some(self.raw), packet: PhantomData }
+    }
+}
+
+/// The future of a chunk: done when it is in the outbox. Cancel safe.
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct SendChunk<'a, T> {
+    raw: &'a mut RawOutgoing,
+    chunk: &'a T,
+    ticket: Option<Ticket>,
+}
+
+impl<T> fmt::Debug for SendChunk<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendChunk").finish_non_exhaustive()
+    }
+}
+
+impl<T: Encode> Future for SendChunk<'_, T> {
+    type Output = Result<(), SendError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let shared = &*this.raw.shared;
+        let mut state = shared.lock();
+        let queued = this.ticket.filter(|&ticket| state.waiters.update(ticket, cx.waker()));
+        let had_turn = this.ticket.is_some() && queued.is_none();
+        if let Err(error) = may_send(&mut state, this.raw.key) {
+            if let Some(ticket) = this.ticket.take() {
+                drop(state);
+                shared.leave_queue(ticket);
+            }
+            return Poll::Ready(Err(error));
+        }
+        if queued.is_some() {
+            return Poll::Pending;
+        }
+        let Some(flow) = state.flows.get(this.raw.key) else { return Poll::Ready(Err(SendError::Stopped)) };
+        if !flow.outgoing.as_ref().is_some_and(super::flow::Sending::may_send) {
+            match &mut flow.writer {
+                Some(writer) => writer.clone_from(cx.waker()),
+                writer => *writer = Some(cx.waker().clone()),
+            }
+            // A turn in the queue is of no use without credit.
+            let next = had_turn.then(|| state.next_waiter()).flatten();
+            drop(state);
+            this.ticket = None;
+            wake([next]);
+            return Poll::Pending;
+        }
+        if !state.has_room() || (!had_turn && state.waiters.has_senders()) {
+            this.ticket = Some(state.waiters.push_sender(cx.waker(), had_turn));
+            return Poll::Pending;
+        }
+        let result = put(&mut state, this.raw.key, this.chunk);
+        let next = state.next_waiter();
+        let driver = shared.wake_driver(&mut state);
+        drop(state);
+        this.ticket = None;
+        wake([driver, next]);
+        Poll::Ready(result.map_err(SendError::from))
+    }
+}
+
+impl<T> Drop for SendChunk<'_, T> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.raw.shared.leave_queue(ticket);
+        }
+    }
+}
+
+/// Why no chunk is taken any more, if that is so.
+fn may_send(state: &mut State, key: Key) -> Result<(), SendError> {
+    let gone = state.gone().cloned();
+    if let Some(reason) = gone {
+        return Err(SendError::Closed(reason));
+    }
+    match state.flows.get(key) {
+        Some(flow) if flow.end.is_none() && flow.outgoing.as_ref().is_some_and(|o| !o.stopped) => Ok(()),
+        _ => Err(SendError::Stopped),
+    }
+}
+
+/// Puts a chunk behind those that wait to become a frame; they all go in one when the driver looks.
+fn put<T: Encode>(state: &mut State, key: Key, chunk: &T) -> Result<(), EncodeError> {
+    let State { flows, out, .. } = state;
+    let limit = out.max_message();
+    // In a buffer of its own until it is known to be good: `Encode` is user code and may panic.
+    let mut item = flows.take_scratch();
+    let encoded = append_item(&mut item, chunk, limit);
+    if encoded.is_ok() {
+        let waiting = |flows: &mut super::flows::Flows| {
+            flows.get(key).and_then(|flow| flow.outgoing.as_ref()).map_or(0, |o| o.pending.len())
+        };
+        let before = waiting(flows);
+        if before > 0 && before + item.len() > FRAME.min(max_items(limit)) {
+            flows.send(key, out);
+        }
+        if let Some(outgoing) = flows.get(key).and_then(|flow| flow.outgoing.as_mut()) {
+            outgoing.pending.extend_from_slice(&item);
+            outgoing.spend(item.len());
+            flows.note_unsent(key, item.len());
+        }
+    }
+    flows.keep_scratch(item);
+    encoded
+}
+
+/// The future of an upload's answer.
+///
+/// Dropping it before the answer has come tells the peer to stop the handler.
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct Finish<P: UploadRequest> {
+    raw: Option<RawOutgoing>,
+    packet: PhantomData<fn() -> P>,
+}
+
+impl<P: UploadRequest> fmt::Debug for Finish<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Finish").field("packet", &P::NAME).finish_non_exhaustive()
+    }
+}
+
+impl<P: UploadRequest> Future for Finish<P> {
+    type Output = Result<P::Reply, RequestError<P::Error>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(raw) = &self.raw else { return Poll::Pending };
+        let Some(end) = raw.poll_end(cx) else {
+            if raw.is_late() {
+                self.raw = None;
+                return Poll::Ready(Err(RequestError::Timeout));
+            }
+            return Poll::Pending;
+        };
+        let reason = raw.shared.close_reason();
+        let late = raw.is_late();
+        self.raw = None;
+        let answer = match end {
+            Ending::Answered(answer) => Some(answer),
+            Ending::Over => None,
+        };
+        let result = request::read(answer, reason);
+        let both = matches!(&result, Err(RequestError::Status(s)) if s.code == Code::DeadlineExceeded);
+        Poll::Ready(if both && late { Err(RequestError::Timeout) } else { result })
+    }
+}
+
+/// The sending end of an upload without its types.
+#[derive(Debug)]
+pub(crate) struct RawOutgoing {
+    shared: Arc<Shared>,
+    key: Key,
+    deadline: Option<Instant>,
+    /// Whether the call is this upload's alone, so that it ends with it.
+    alone: bool,
+}
+
+impl RawOutgoing {
+    pub(super) fn new(shared: Arc<Shared>, key: Key, deadline: Option<Instant>, alone: bool) -> Self {
+        Self { shared, key, deadline, alone }
+    }
+
+    fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= Instant::now())
+    }
+
+    fn poll_end(&self, cx: &Context<'_>) -> Option<Ending> {
+        let mut state = self.shared.lock();
+        let flow = match state.flows.get(self.key) {
+            Some(flow) => flow,
+            None => return Some(Ending::Over),
+        };
+        if flow.end.is_none() {
+            flow.reader = Some(cx.waker().clone());
+        }
+        flow.end.clone()
+    }
+
+    fn finish(&mut self, status: Option<&Status>) -> Result<(), SendError> {
+        let mut state = self.shared.lock();
+        let result = may_send(&mut state, self.key);
+        let driver = end_upload(&self.shared, &mut state, self.key, status);
+        drop(state);
+        wake([driver]);
+        result
+    }
+}
+
+/// Sends the end of an upload, unless it has been sent or nobody waits for it.
+fn end_upload(shared: &Shared, state: &mut State, key: Key, status: Option<&Status>) -> Option<Waker> {
+    if state.gone().is_some() {
+        return None;
+    }
+    let State { flows, out, .. } = &mut *state;
+    flows.send(key, out);
+    let flow = flows.get(key).filter(|flow| flow.end.is_none())?;
+    let outgoing = flow.outgoing.as_mut().filter(|outgoing| !outgoing.finished)?;
+    outgoing.finished = true;
+    let Owner::Ours(call) = flow.call else { return None };
+    let head = Head::of_upload(FrameKind::End, call.id());
+    // A status is never too large.
+    drop(out.append_error(flow.cover, head, 0, |w| {
+        if let Some(status) = status {
+            encode_status(w, status);
+        }
+    }));
+    shared.wake_driver(state)
+}
+
+impl Drop for RawOutgoing {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        let driver = match state.flows.get(self.key) {
+            Some(flow) if flow.end.is_none() => match flow.call {
+                Owner::Ours(call) if self.alone => {
+                    flow.end = Some(Ending::Over);
+                    let head = Head::of_call(FrameKind::Cancel, call.id());
+                    let head = state.calls.abandon(call).then_some(head);
+                    tell(&self.shared, &mut state, head)
+                }
+                _ => {
+                    let status = Status::new(Code::Cancelled, "the upload was given up");
+                    end_upload(&self.shared, &mut state, self.key, Some(&status))
+                }
+            },
+            _ => None,
+        };
+        let flow = state.flows.release(self.key);
+        let next = state.next_waiter();
+        drop(state);
+        drop(flow);
+        wake([driver, next]);
+    }
+}
+
+/// About how many bytes of chunks one frame carries.
+const FRAME: usize = 16 * 1024;

@@ -1,0 +1,19 @@
+use nalix_core::{packet, packet_controller};
+
+#[packet(opcode = 0x1001, upload = u8, reply = u8)]
+struct Store;
+
+#[packet(opcode = 0x1002, reply = u8)]
+struct Ping;
+
+struct Game;
+
+#[packet_controller]
+impl Game {
+    #[packet]
+    async fn store(&self, _: Store) -> u8 {
+        0
+    }
+}
+
+fn main() {}
