@@ -5,9 +5,8 @@ use std::{error::Error, fmt::Debug};
 use nalix_client::{Client, ClientBuilder, ConnectError, RouterError, Session, SessionState};
 use nalix_server::{
     BuildError, Call, CloseReason, Connection, Context, DrainReport, Encoded, Failure, Group, Hub, Lagged,
-    Listener, Member, Members, Options, Presence, PresenceEvent, Reply, RequestError, Router, SendError,
-    Server, ServerBuilder, ServerHandle, State, Status, Subscription, link::memory, packet,
-    packet_controller,
+    Listener, Member, Members, Options, PresenceEvent, Reply, RequestError, Router, SendError, Server,
+    ServerBuilder, ServerHandle, State, Status, Subscription, link::memory, packet, packet_controller,
 };
 
 #[packet(opcode = 0x1001, reply = u32)]
