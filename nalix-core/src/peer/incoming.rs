@@ -103,7 +103,7 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
         poll_fn(|cx| self.poll_next_item(cx)).await
     }
 
-    fn poll_next_item(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, StreamError<E>>>> {
+    fn poll_next_item(&mut self, cx: &Context<'_>) -> Poll<Option<Result<T, StreamError<E>>>> {
         loop {
             if self.at < self.frame.len() {
                 return Poll::Ready(Some(self.take_item()));

@@ -62,7 +62,7 @@ impl<T: Wire> Outgoing<T> {
     ///
     /// # Errors
     /// [`SendError::Closed`] if the connection has ended, [`SendError::Stopped`] if the other side did not want all.
-    pub fn finish(mut self) -> Result<(), SendError> {
+    pub fn finish(self) -> Result<(), SendError> {
         self.raw.finish(None)
     }
 
@@ -70,7 +70,7 @@ impl<T: Wire> Outgoing<T> {
     ///
     /// # Errors
     /// As [`Outgoing::finish`].
-    pub fn fail(mut self, status: &Status) -> Result<(), SendError> {
+    pub fn fail(self, status: &Status) -> Result<(), SendError> {
         self.raw.finish(Some(status))
     }
 }
@@ -121,7 +121,7 @@ impl<P: UploadRequest> Upload<P> {
     }
 
     /// Ends the upload and waits for the answer. Dropping the future cancels the call.
-    pub fn finish(mut self) -> Finish<P> {
+    pub fn finish(self) -> Finish<P> {
         // Whether the other side still wants the end, its answer says.
         drop(self.raw.finish(None));
         Finish { raw: Some(self.raw), packet: PhantomData }
@@ -129,7 +129,7 @@ impl<P: UploadRequest> Upload<P> {
 
     /// Ends the upload with a failure, which the other side's handler sees behind the chunks that were sent, and waits for
     /// the answer.
-    pub fn fail(mut self, status: &Status) -> Finish<P> {
+    pub fn fail(self, status: &Status) -> Finish<P> {
         drop(self.raw.finish(Some(status)));
         Finish { raw: Some(self.raw), packet: PhantomData }
     }
@@ -210,6 +210,9 @@ fn may_send(state: &mut State, key: Key) -> Result<(), SendError> {
         return Err(SendError::Closed(reason));
     }
     match state.flows.get(key) {
+        Some(flow) if flow.deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
+            Err(SendError::Stopped)
+        }
         Some(flow) if flow.end.is_none() && flow.outgoing.as_ref().is_some_and(|o| !o.stopped) => Ok(()),
         _ => Err(SendError::Stopped),
     }
@@ -311,7 +314,7 @@ impl RawOutgoing {
         flow.end.clone()
     }
 
-    fn finish(&mut self, status: Option<&Status>) -> Result<(), SendError> {
+    fn finish(&self, status: Option<&Status>) -> Result<(), SendError> {
         let mut state = self.shared.lock();
         let result = may_send(&mut state, self.key);
         let driver = end_upload(&self.shared, &mut state, self.key, status);
