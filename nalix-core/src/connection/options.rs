@@ -34,7 +34,7 @@ pub struct Options {
     /// stopped reading keep that many decoded packets in memory.
     pub push_queue: usize,
     /// How many bytes of items a peer may send on one stream before they are consumed here. Default 64 KiB, from 1 to
-    /// 1 GiB. The last item may go beyond it.
+    /// 1 GiB. The last item may go beyond it, by `max_message` at most.
     ///
     /// Too low makes each stream wait for a round trip after so many bytes; too high lets each of up to `max_calls`
     /// streams that nobody reads keep that much memory.

@@ -51,7 +51,7 @@ impl<L: Link> Driver<L> {
         let upload = ticket.id.filter(|_| ticket.uploads).map(|id| {
             // What has come for an earlier call of this id must not reach this one.
             self.deliver_answers();
-            CallUpload(self.shared.expect_upload(id, ticket.cover))
+            CallUpload::new(self.shared.expect_upload(id, ticket.cover))
         });
         call.with_streams(items, upload)
     }

@@ -117,7 +117,7 @@ impl<P: Streams, F: IntoFailure<P::Error, M>, M> IntoItem<P, Fallible<M>> for Re
 /// The upload of a call, as its handler takes it. Used by generated handlers.
 pub fn take_upload<P: Uploads>(upload: Option<CallUpload>) -> Incoming<P::Chunk> {
     match upload {
-        Some(CallUpload(raw)) => Incoming::new(raw),
+        Some(CallUpload(raw)) => Incoming::new(*raw),
         // The packet was sent as one that is not answered, which has no upload.
         None => Incoming::ended(),
     }
@@ -125,4 +125,11 @@ pub fn take_upload<P: Uploads>(upload: Option<CallUpload>) -> Incoming<P::Chunk>
 
 /// The upload of a call whose handler has not been called yet. Dropping it lets the caller know that nobody reads it.
 #[derive(Debug)]
-pub struct CallUpload(pub(crate) RawIncoming);
+pub struct CallUpload(Box<RawIncoming>);
+
+impl CallUpload {
+    // Boxed, since calls without one are moved around, too.
+    pub(crate) fn new(raw: RawIncoming) -> Self {
+        Self(Box::new(raw))
+    }
+}

@@ -159,10 +159,12 @@ impl Flows {
         }
     }
 
-    /// To be told that `n` bytes of items wait in a flow.
+    /// To be told that `n` bytes of items have been put behind those that wait in a flow.
     pub(super) fn note_unsent(&mut self, key: Key, n: usize) {
         self.unsent_bytes += n;
-        if self.unsent.last() != Some(&key) {
+        let waiting = self.get(key).and_then(|flow| flow.outgoing.as_ref()).map(|o| o.pending.len());
+        // Those that had some before are in the list.
+        if waiting == Some(n) {
             self.unsent.push(key);
         }
     }

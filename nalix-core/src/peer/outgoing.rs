@@ -210,6 +210,9 @@ fn may_send(state: &mut State, key: Key) -> Result<(), SendError> {
         return Err(SendError::Closed(reason));
     }
     match state.flows.get(key) {
+        Some(flow) if flow.deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
+            Err(SendError::Stopped)
+        }
         Some(flow) if flow.end.is_none() && flow.outgoing.as_ref().is_some_and(|o| !o.stopped) => Ok(()),
         _ => Err(SendError::Stopped),
     }
