@@ -217,9 +217,7 @@ impl Asked {
                     )
             }
             FrameKind::Cancel => unsealed(frame) || !frame.payload.is_empty(),
-            FrameKind::Credit => {
-                unsealed(frame) || !matches!(varint::split(&frame.payload), Ok((1.., [])))
-            }
+            FrameKind::Credit => unsealed(frame) || !matches!(varint::split(&frame.payload), Ok((1.., []))),
             FrameKind::Ping => unsealed(frame) || frame.payload.len() > 32,
             FrameKind::Pong | FrameKind::Ack => unsealed(frame),
             _ => false,
