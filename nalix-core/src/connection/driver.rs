@@ -17,13 +17,13 @@ use super::{
     patience::Patience,
     phase::Phase,
     timer::Timer,
-    writing::{lost, put},
+    writing::{lost, put_last},
 };
 use crate::{
     CallId, Connection,
     controller::{self, HookFuture, Router, caught},
     error::ProtocolError,
-    frame::{Control, FrameKind, Head},
+    frame::Control,
     link::Link,
     peer::{Answer, Commands, Shared},
     session::{Cover, Inbound},
@@ -276,7 +276,7 @@ impl<L: Link> Driver<L> {
         }
         self.must_look = true;
         let reason = self.shared.seal(reason, |out, reason| {
-            put(out, Cover::Sealed, Head::plain(FrameKind::Control), &Control::Close(reason.clone()));
+            put_last(out, &Control::Close(reason.clone()));
         });
         let until = self.now().checked_add(self.options.close_timeout);
         self.phase = Phase::Closing { reason, until };

@@ -70,9 +70,14 @@ impl Connection {
         self.shared.setup.resumption.as_ref()
     }
 
-    /// The longest message that either side may send, in bytes.
+    /// The longest message that may be sent here, in bytes of its encoding.
     pub fn max_message(&self) -> usize {
-        self.shared.setup.terms.max_message
+        self.shared.setup.terms.message_out
+    }
+
+    /// The longest message that the other side may send, in bytes of its encoding.
+    pub fn max_received(&self) -> usize {
+        self.shared.setup.terms.message_in
     }
 
     /// Calls the other side: await the result, or set options first.

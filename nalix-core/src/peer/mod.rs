@@ -6,6 +6,7 @@ mod calls;
 mod early;
 mod error;
 mod handle;
+mod large;
 mod request;
 mod resumption;
 mod send;

@@ -9,6 +9,7 @@ use std::{
 
 use super::{
     SendError,
+    large::large,
     shared::{Shared, State, wake},
     waiters::Ticket,
 };
@@ -60,10 +61,11 @@ impl<P: OneWay> Future for SendFuture<'_, P> {
             return Poll::Ready(Err(error));
         }
         let queued = this.ticket.filter(|&ticket| state.waiters.update(ticket, cx.waker()));
-        let its_turn = queued.is_none() && (this.ticket.is_some() || !state.waiters.has_senders());
-        if !its_turn || !state.has_room() {
+        let large = large(this.packet);
+        let its_turn = queued.is_none() && (this.ticket.is_some() || state.waiters.is_first_sender(large));
+        if !its_turn || !state.has_room_for(large) {
             if queued.is_none() {
-                this.ticket = Some(state.waiters.push_sender(cx.waker(), this.ticket.is_some()));
+                this.ticket = Some(state.waiters.push_sender(cx.waker(), large, this.ticket.is_some()));
             }
             return Poll::Pending;
         }
@@ -96,7 +98,7 @@ pub(super) fn try_send<P: OneWay>(shared: &Shared, packet: &P) -> Result<(), Sen
         if let Some(reason) = state.gone() {
             return Err(SendError::Closed(reason.clone()));
         }
-        if !state.has_room() {
+        if !state.has_room_for(large(packet)) {
             return Err(SendError::Full);
         }
         append(state, packet)
@@ -106,6 +108,7 @@ pub(super) fn try_send<P: OneWay>(shared: &Shared, packet: &P) -> Result<(), Sen
 fn append<P: OneWay>(state: &mut State, packet: &P) -> Result<(), SendError> {
     let head = Head::notify(P::OPCODE);
     let cover = Cover::of(P::ENCRYPT);
-    state.out.append(cover, head, Metadata::default(), packet.size_hint(), |w| packet.encode(w))?;
+    let hint = packet.size_hint();
+    state.out.append_as(P::PRIORITY, cover, head, Metadata::default(), hint, |w| packet.encode(w))?;
     Ok(())
 }

@@ -24,7 +24,7 @@ use crate::{
     handshake::{PublicKey, Sealing, Terms},
     link::TryWrite,
     session::{Cover, Outbound},
-    status::CloseReason,
+    status::{CloseCode, CloseReason},
 };
 
 /// What is known of a connection when its handshake is done.
@@ -120,6 +120,8 @@ pub(crate) struct Rest {
     pub(crate) backlog: usize,
     /// Whether nothing more can be sealed, so that the connection is over.
     pub(crate) exhausted: bool,
+    /// Whether there is more to take, in fragments.
+    pub(crate) more: bool,
 }
 
 impl Shared {
@@ -280,6 +282,7 @@ impl Shared {
         if !state.out.is_empty() {
             self.writing.store(true, Ordering::Relaxed);
             *writing = state.out.take(std::mem::take(writing));
+            state.note_completed();
             state.unsent = if writing.len() > state.outbox / 16 { writing.len() } else { 0 };
         }
         rest(state)
@@ -341,6 +344,9 @@ impl Shared {
         let mut state = self.lock();
         let reason = state.closing.get_or_insert(reason).clone();
         if !state.sealed {
+            if !matches!(reason.code, CloseCode::Normal | CloseCode::GoingAway) {
+                state.out.drop_large();
+            }
             f(&mut state.out, &reason);
             state.sealed = true;
         }
@@ -365,7 +371,10 @@ impl Shared {
         let mut state = self.lock();
         for (id, cover, answer) in answers.drain(..) {
             match state.calls.answer(id, cover, answer) {
-                Ok(waker) => wakers.extend(waker),
+                Ok(waker) => {
+                    state.stop_request(id);
+                    wakers.extend(waker);
+                }
                 Err(Unsealed) => result = Err(ProtocolError::Unsealed { what: "answer to a sealed request" }),
             }
         }
@@ -422,12 +431,12 @@ fn rest(mut state: MutexGuard<'_, State>) -> Rest {
     state.awake = again;
     let backlog = state.backlog();
     let waiter = state.next_waiter();
-    let exhausted = state.out.is_exhausted();
+    let (exhausted, more) = (state.out.is_exhausted(), !state.out.is_empty());
     drop(state);
     if let Some(waiter) = waiter {
         waiter.wake();
     }
-    Rest { again, backlog, exhausted }
+    Rest { again, backlog, exhausted, more }
 }
 
 impl State {
@@ -450,9 +459,9 @@ impl State {
         self.closed.as_ref()
     }
 
-    /// Whether a call can be made right now.
-    pub(super) fn can_call(&self) -> bool {
-        self.has_room() && !self.calls.is_full()
+    /// Whether a call can be made right now, of so many bytes if it goes in fragments.
+    pub(super) fn can_call(&self, large: usize) -> bool {
+        self.has_room_for(large) && !self.calls.is_full()
     }
 
     /// The first who waits, if it could go on now.
@@ -460,7 +469,8 @@ impl State {
         if self.waiters.is_empty() || !self.has_room() {
             return None;
         }
-        self.waiters.next(!self.calls.is_full())
+        let Self { waiters, out, calls, .. } = self;
+        waiters.next(!calls.is_full(), |len| out.has_large_room(len))
     }
 
     fn has_commands(&self) -> bool {
