@@ -80,7 +80,7 @@ fn handshakes_have_their_golden_bytes() {
         Answer::parse(&body_of(RecordKind::HelloReply, &bytes)).unwrap().to_bytes(),
         bytes[record::HEADER..]
     );
-    assert_eq!((terms.version, terms.max_message, terms.calls_out), (1, 1 << 20, 1024));
+    assert_eq!((terms.version, terms.message_out, terms.calls_out), (1, 1 << 20, 1024));
 
     let bytes = golden.take("hello", "versions 0 to 9, 2 bytes of a later one");
     let hello = Hello::parse(&body_of(RecordKind::Hello, &bytes)).unwrap();
