@@ -320,7 +320,7 @@ async fn a_bad_record_ends_the_connection_once() {
         ("kind 255", header(255, 4)),
         ("an empty record", header(3, 0)),
         ("16 MiB", header(3, 0xff_ffff)),
-        ("a byte over the limit", header(3, nalix_core::session::max_record(1 << 20) as u32 + 1)),
+        ("a byte over the limit", header(3, nalix_core::session::MAX_RECORD as u32 + 1)),
         ("a sealed record", record::build(RecordKind::Sealed, &[1; 32])),
     ] {
         let mut peer = RawPeer::connect(&both.server).await;
