@@ -492,7 +492,7 @@ fn the_goodbye_comes_behind_the_last_fragment() {
     assert_eq!(kinds, [FrameKind::Request, FrameKind::Control]);
 }
 
-/// The longest record that a writer makes, with a first fragment that carries all that it can.
+/// The longest record that a writer makes: the largest frame behind as much as leaves room for another.
 #[test]
 fn the_fullest_record_is_one_that_the_reader_takes() {
     for sealing in [Sealing::None, Sealing::All] {
@@ -500,13 +500,23 @@ fn the_fullest_record_is_one_that_the_reader_takes() {
         for _ in 0..(record::TARGET_BODY - 1) / 3 {
             append(&mut out, Head::of_call(FrameKind::Cancel, CallId::new(0)), 0, 0).unwrap();
         }
-        let bytes = body(0, LIMIT);
+        let bytes = body(0, FRAGMENT);
         let forever = Metadata::remaining(std::time::Duration::MAX);
         let head = Head::request(CallId::new(u32::MAX), Opcode::new(0xffff));
         out.append(Cover::Plain, head, forever, 0, |w| w.put(&bytes)).unwrap();
         let all = out.take(Vec::new());
         let (_, len) = record::parse(*all.first_chunk().unwrap()).unwrap();
         assert!(len > record::TARGET_BODY + FRAGMENT - 3 && len <= MAX_RECORD + record::TAG, "{len}");
-        receive(&mut inbound, &all).unwrap();
+        assert_eq!(receive(&mut inbound, &all).unwrap().pop().unwrap().payload, bytes);
     }
+}
+
+/// Otherwise it would have to wait until the fragment has arrived as well.
+#[test]
+fn a_small_frame_shares_no_record_with_a_fragment_behind_it() {
+    let (mut out, mut inbound) = paths(Sealing::All, LIMIT);
+    append(&mut out, request(1), 10 * FRAGMENT, 0).unwrap();
+    append(&mut out, request(2), 10, 10).unwrap();
+    let all = out.take(Vec::new());
+    assert_eq!(receive(&mut inbound, &all[..100]).unwrap().len(), 1);
 }

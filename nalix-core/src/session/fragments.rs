@@ -118,6 +118,8 @@ impl Outbound {
     /// Appends the fragments whose turn it is, as many as go between two looks at what else there is.
     pub(super) fn put_fragments(&mut self) {
         let Some(mut large) = self.large.take_if(|large| !large.is_empty()) else { return };
+        // What has been appended so far must not have to wait for a fragment to be opened.
+        self.close_record();
         for _ in 0..BURST {
             let Some(fragment) = large.next() else { break };
             let (slot, end) = (fragment.slot, fragment.end);

@@ -297,7 +297,7 @@ impl Outbound {
         }
     }
 
-    fn close_record(&mut self) {
+    pub(super) fn close_record(&mut self) {
         let Some(Open { start, cover }) = self.open.take() else { return };
         match (&mut self.sealer, cover) {
             (Some(sealer), Cover::Sealed) => {
