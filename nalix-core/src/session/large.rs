@@ -106,13 +106,13 @@ impl Large {
     fn turn(&mut self) -> Option<usize> {
         let mut sum = 0;
         let mut richest = None;
-        for slot in 0..SLOTS {
+        for (slot, weight) in WEIGHTS.into_iter().enumerate() {
             if self.queues[slot].is_empty() {
                 self.earned[slot] = 0;
                 continue;
             }
-            sum += WEIGHTS[slot];
-            self.earned[slot] += WEIGHTS[slot];
+            sum += weight;
+            self.earned[slot] += weight;
             if richest.is_none_or(|other: usize| self.earned[other] < self.earned[slot]) {
                 richest = Some(slot);
             }
