@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use nalix_core::{
-    CloseCode, CloseReason, Request, RequestError,
+    Request, RequestError,
     connection::{ConnectError, EarlyRequest, Options},
     controller::{Controller, Router, RouterBuilder, RouterError},
     handshake::{ClientSecurity, Contracts, Identity, PublicKey, Sealing, SessionTicket},
@@ -144,17 +144,14 @@ impl ClientBuilder {
         let early = early(&dialer, &request);
         let frames = early.as_ref().map_or(&[][..], EarlyRequest::frames);
         let opened = dialer.connect(&host, frames).await?;
-        let (sent, lost) = (opened.early_sent(), opened.early_lost);
+        let (sent, lost) = (opened.early_sent(), opened.early_lost.clone());
         let (session, answer) = dialer.start(opened, |connection| {
             early.as_ref().filter(|_| sent).and_then(|early| early.on(connection))
         });
-        let result = match answer {
-            Some(answer) => answer.await,
-            None if lost || sent => {
-                let reason = CloseReason::new(CloseCode::TicketRefused, "the session was not resumed");
-                Err(RequestError::Disconnected { maybe_executed: true, reason })
-            }
-            None => session.request(request).await,
+        let result = match (answer, lost) {
+            (Some(answer), _) => answer.await,
+            (None, Some(reason)) => Err(RequestError::Disconnected { maybe_executed: true, reason }),
+            (None, None) => session.request(request).await,
         };
         Ok((session, result))
     }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use nalix_core::{
-    CloseCode, Connection,
+    CloseCode, CloseReason, Connection,
     connection::{self, ConnectError, Driver, Established, Options, RouterCell, Serving, run_disconnected},
     controller::{Context, Router},
     handshake::{ClientSecurity, Contracts},
@@ -30,8 +30,8 @@ pub(crate) struct Dialer {
 pub(crate) struct Opened<L> {
     established: Established<L>,
     span: Span,
-    /// Whether frames went along with a hello that was then refused.
-    pub(crate) early_lost: bool,
+    /// Why a hello was refused that frames went along with.
+    pub(crate) early_lost: Option<CloseReason>,
 }
 
 impl<L: Link + Unpin> Opened<L> {
@@ -54,7 +54,7 @@ impl Dialer {
             {
                 tracing::debug!(%reason, "the session is not resumed");
                 let opened = self.shake_hands(self.dial(host).await?, &[]).await?;
-                Ok(Opened { early_lost: !early.is_empty(), ..opened })
+                Ok(Opened { early_lost: (!early.is_empty()).then_some(reason), ..opened })
             }
             done => done,
         }
@@ -71,7 +71,7 @@ impl Dialer {
             connection::connect_early(link, self.contracts.clone(), &self.security, early, &self.options)
                 .instrument(span.clone())
                 .await?;
-        Ok(Opened { established, span, early_lost: false })
+        Ok(Opened { established, span, early_lost: None })
     }
 
     /// Starts the driver on a task of its own. `first` is run before, when nobody else has asked anything yet.

@@ -10,12 +10,18 @@
 //! }
 //!
 //! # async fn f() -> Result<(), Box<dyn std::error::Error>> {
-//! let session = Client::builder("tcp://127.0.0.1:7777").plaintext().connect().await?;
+//! // What the server prints when it starts, built in or from a configuration.
+//! let key = "nalix1s5s0qzvfxzn4gayt0hwtg0hhtgxm7wsdycup4a8t5j5ca25mfe4qvecvq2".parse()?;
+//! let session = Client::builder("tcp://127.0.0.1:7777").server_key(key).connect().await?;
 //! assert_eq!(session.request(Sum { a: 1, b: 2 }).await?, 3);
 //! session.close().await;
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Connections are encrypted, to a server that proves to have the key that is pinned; who wants none of that says
+//! [`plaintext`](ClientBuilder::plaintext). A client may prove who it is ([`identity`](ClientBuilder::identity)), and come
+//! back to its session ([`resume`](ClientBuilder::resume)).
 
 mod address;
 mod builder;

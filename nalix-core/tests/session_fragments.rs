@@ -283,7 +283,7 @@ fn a_small_frame_waits_for_four_fragments_at_the_most() {
         {
             let bytes = body(id as u32, 4 << 20);
             out.append_as(Some(priority), Cover::Plain, request(id as u32), Metadata::default(), 0, |w| {
-                w.put(&bytes)
+                w.put(&bytes);
             })
             .unwrap();
         }

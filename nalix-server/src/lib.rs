@@ -1,7 +1,7 @@
 //! Realtime servers with typed packets.
 //!
 //! ```
-//! use nalix_server::{Server, packet, packet_controller};
+//! use nalix_server::{Identity, Server, packet, packet_controller};
 //!
 //! #[packet(opcode = 0x1002, reply = u32)]
 //! struct Sum {
@@ -21,7 +21,9 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let server = Server::builder().plaintext().tcp("127.0.0.1:0").controller(Calculator).build().await?;
+//! let identity = Identity::generate()?; // or `Identity::load_or_generate("server.key")`
+//! println!("clients pin {}", identity.public_key());
+//! let server = Server::builder().identity(identity).tcp("127.0.0.1:0").controller(Calculator).build().await?;
 //! let handle = server.handle();
 //! handle.shutdown(); // or later, from anywhere
 //! server.run().await?;
@@ -32,6 +34,11 @@
 //! A server is put together by [`ServerBuilder`], which binds its sockets and checks everything that can be checked
 //! before the first client comes. [`Server::run_until`] serves until a future resolves, then drains: clients are
 //! told, running calls finish, and the rest is cut off when the time is up.
+//!
+//! Connections are encrypted, to clients that know the server's key beforehand; who wants none of that says
+//! [`plaintext`](ServerBuilder::plaintext). What encryption protects from, and what not, is in `docs/security.md`. A server
+//! may also learn who its clients are ([`client_keys`](ServerBuilder::client_keys)), and keep sessions for them to come back
+//! to ([`sessions`](ServerBuilder::sessions)).
 
 mod accept;
 mod builder;

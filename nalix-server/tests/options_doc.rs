@@ -5,15 +5,36 @@
 use std::fmt::Debug;
 
 use nalix_client::Client;
-use nalix_server::{Options, Server, link::tcp::ListenOptions};
+use nalix_core::{
+    handshake::{Pinned, Secured},
+    session::MAX_MESSAGE,
+};
+use nalix_server::{Identity, Options, Sealing, Server, link::tcp::ListenOptions};
 
 const DOC: &str = include_str!("../../docs/options.md");
+const PROTOCOL: &str = include_str!("../../docs/protocol.md");
 
 #[test]
 fn every_option_is_documented_with_its_default() {
     assert_eq!(documented("Options"), fields(&Options::default()));
     assert_eq!(documented("ListenOptions"), fields(&ListenOptions::default()));
     assert_eq!(documented("Limits"), fields(&nalix_core::wire::Limits::DEFAULT));
+}
+
+/// Defaults that a builder does not show, since they count only with an identity.
+#[test]
+fn the_options_of_security_have_the_documented_defaults() {
+    let secured = Secured::new(Identity::generate().unwrap());
+    let text = format!("{secured:?}");
+    let documented = documented("Secured");
+    assert_eq!(documented.len(), 3);
+    for (option, default) in documented {
+        assert!(text.contains(&format!("{option}: {default}")), "{option} of {text}");
+    }
+    assert_eq!(Pinned::new(secured.identity.public_key()).sealing, Sealing::All);
+    let limit = "0 to 16,759,776";
+    assert_eq!(limit.split(' ').next_back().unwrap().replace(',', ""), MAX_MESSAGE.to_string());
+    assert!(DOC.contains(limit) && PROTOCOL.contains("at most 16,759,776"));
 }
 
 /// Builders hold more than options; what the tables say of them must be true.

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::sync::Arc;
 
 use nalix_client::{Client, ClientBuilder, ConnectError, RequestError, Session};
@@ -9,14 +11,17 @@ use nalix_core::{
     CloseCode, Code, Sealing, Side,
     connection::{self, Driver, Serving},
     controller::Router,
-    handshake::{ClientSecurity, Contracts, Pinned, Secured, ServerSecurity},
+    handshake::{ClientSecurity, Contracts, Initiator, Params, Pinned, Secured, ServerSecurity},
     link::memory,
-    record::Suites,
+    record::{self, RecordKind, Suites},
 };
 use nalix_server::{
     BuildError, ClientKeys, Context, Identity, Options, PublicKey, Server, ServerBuilder, ServerHandle, Wire,
     packet, packet_controller,
 };
+use tokio::io::AsyncReadExt;
+
+use support::{RawPeer, request, soon};
 
 #[packet(opcode = 0x1001, reply = u32)]
 struct Double(u32);
@@ -251,4 +256,27 @@ async fn contradictions_are_found_before_anything_is_bound() {
         let error = contradiction.connect_over(ours).await.unwrap_err();
         assert!(matches!(error, ConnectError::Configuration(_)), "{error}");
     }
+}
+
+/// A hello can be a recording of an old one, so nobody is believed to be its client before a sealed record has opened. That
+/// holds where only marked packets are sealed, too.
+#[tokio::test(start_paused = true)]
+async fn a_recorded_hello_with_plain_records_behind_it_opens_no_connection() {
+    let (server, key) = start(|server| server.sealing(Sealing::Marked)).await;
+    let mut pinned = Pinned::new(key);
+    pinned.identity = Some(Identity::generate().unwrap());
+    pinned.sealing = Sealing::Marked;
+    let params = Params::new(1 << 20, 1024, Contracts::default());
+    let (_, hello) = Initiator::start(params, &ClientSecurity::Secured(pinned), &[]).unwrap();
+
+    let mut thief = RawPeer::silent(&server);
+    thief.write(&hello).await;
+    assert_eq!(thief.record().await.unwrap().kind, RecordKind::HelloReply);
+    thief.send(&[request(0, 0x1002, &[])]).await;
+    // What it is told it cannot read, and it is told no more.
+    let mut last = Vec::new();
+    soon(thief.stream.read_to_end(&mut last)).await.unwrap();
+    let (kind, len) = record::parse(*last.first_chunk().unwrap()).unwrap();
+    assert_eq!((kind, len), (RecordKind::Sealed, last.len() - record::HEADER));
+    assert_eq!(server.connection_count(), 0);
 }

@@ -1,5 +1,5 @@
-//! A whole served connection that is sent any bytes behind a valid hello: it never panics, what it says is well-formed,
-//! every call is answered at most once, and it ends when its peer does.
+//! A whole served connection that is sent any bytes behind a valid handshake: it never panics, what it says is well-formed,
+//! every call is answered at most once and as it was asked, sealed or not, and it ends when its peer does.
 
 use std::{
     future::{Future, poll_fn},
@@ -26,7 +26,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::types::{Borrowed, Choice, Exact, Open, Shape};
+use crate::{
+    secured::{self, Secured},
+    types::{Borrowed, Choice, Exact, Open, Secret, Shape},
+};
 
 struct Fuzzed;
 
@@ -52,6 +55,11 @@ impl Fuzzed {
             _ => Err(Status::not_found("nothing").into()),
         }
     }
+
+    #[packet]
+    fn secret(&self, _packet: Secret) -> [u8; 8] {
+        SECRET
+    }
 }
 
 impl Shape {
@@ -60,9 +68,10 @@ impl Shape {
     }
 }
 
-/// The first byte chooses how much the link holds, the second how much is sent at a time.
+/// The first byte chooses how much the link holds and how the connection is secured, the second how much is sent at a time. The
+/// others are sent; on a secured connection they say what is, see [`secured`].
 pub fn connection(input: &[u8]) {
-    let [capacity, step, stream @ ..] = input else { return };
+    let [first, step, rest @ ..] = input else { return };
     thread_local! {
         static RUNTIME: Runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -70,40 +79,64 @@ pub fn connection(input: &[u8]) {
             .build()
             .unwrap();
     }
-    let capacity = [1, 7, 64, 65_536][usize::from(capacity % 4)];
+    let capacity = [1, 7, 64, 65_536][usize::from(first % 4)];
     let step = usize::from(*step).max(1);
-    RUNTIME.with(|runtime| runtime.block_on(converse(capacity, step, stream)));
+    let secured = Secured::choose(first >> 2);
+    RUNTIME.with(|runtime| runtime.block_on(converse(capacity, step, secured, rest)));
 }
 
-async fn converse(capacity: usize, step: usize, stream: &[u8]) {
+async fn converse(capacity: usize, step: usize, secured: Option<Secured>, rest: &[u8]) {
     let (mut ours, theirs) = memory::pair(capacity);
+    let security = secured.as_ref().map_or(ServerSecurity::Plaintext, Secured::server);
+    let talk = async {
+        match secured {
+            None => plainly(&mut ours, step, rest).await,
+            Some(secured) => secured::talk(secured, &mut ours, step, rest).await,
+        }
+    };
+    let (talked, ()) = tokio::join!(timeout(LONG, talk), async {
+        assert!(timeout(LONG, serve(theirs, &security)).await.is_ok(), "the connection does not end");
+    });
+    talked.expect("the peer of a connection that has ended reads on for ever");
+}
+
+async fn plainly(link: &mut memory::MemoryLink, step: usize, stream: &[u8]) {
     let mut bytes = record::build(RecordKind::Hello, &Hello::plaintext(&params()).body());
     bytes.extend_from_slice(stream);
-    let asked = Asked::of(stream);
+    let mut inbound = Inbound::new(0);
+    inbound.establish(MAX_MESSAGE);
+    inbound.buffer().put_slice(stream);
+    let asked = Asked::of(frames_of(inbound), false);
     if asked.well_formed {
-        bytes.extend_from_slice(&ping());
+        let mut out = Outbound::new(MAX_MESSAGE);
+        ping(&mut out);
+        bytes.extend_from_slice(&out.take(Vec::new()));
     }
-    let (said, ()) = tokio::join!(timeout(LONG, talk(&mut ours, &bytes, step)), async {
-        assert!(timeout(LONG, serve(theirs)).await.is_ok(), "the connection does not end");
-    });
-    judge(&said.expect("the peer of a connection that has ended reads on for ever"), &asked);
+    let said = talk(link, &bytes, step).await;
+
+    let mut inbound = Inbound::new(100_000);
+    inbound.buffer().put_slice(&said);
+    let reply = inbound.next_record().unwrap().expect("a reply to the hello");
+    assert_eq!(reply.kind, RecordKind::HelloReply);
+    inbound.establish(MAX_MESSAGE);
+    judge(frames_of(inbound), &asked);
 }
 
-async fn serve(link: memory::MemoryLink) {
+async fn serve(link: memory::MemoryLink, security: &ServerSecurity) {
     static ROUTER: LazyLock<Router> = LazyLock::new(|| {
         let mut builder = Router::builder();
         builder.add(Fuzzed);
         builder.build().unwrap()
     });
     let options = options();
-    if let Ok(established) = connection::accept(link, contracts(), &ServerSecurity::Plaintext, &options).await {
+    if let Ok(established) = connection::accept(link, contracts(), security, &options).await {
         let (_connection, driver) = Driver::new(established, Serving::from(ROUTER.clone()), &options);
         driver.await;
     }
 }
 
 /// Sends all bytes and reads whatever comes, at once: neither waits for the other.
-async fn talk(link: &mut memory::MemoryLink, bytes: &[u8], step: usize) -> BytesMut {
+pub(crate) async fn talk(link: &mut memory::MemoryLink, bytes: &[u8], step: usize) -> BytesMut {
     let (mut sent, mut shut, mut said) = (0, false, BytesMut::new());
     let mut patience = std::pin::pin!(None);
     poll_fn(|cx| {
@@ -144,16 +177,18 @@ async fn talk(link: &mut memory::MemoryLink, bytes: &[u8], step: usize) -> Bytes
     said
 }
 
-/// What the stream asks of the server, as far as it is well-formed.
-struct Asked {
-    calls: Vec<CallId>,
+/// What is asked of the server, as far as it is well-formed.
+pub(crate) struct Asked {
+    /// And whether each is sealed.
+    calls: Vec<(CallId, bool)>,
     /// Whether nothing in it is a reason to close.
-    well_formed: bool,
+    pub(crate) well_formed: bool,
+    /// Whether what is about the connection itself must be sealed.
+    secured: bool,
 }
 
 impl Asked {
-    fn of(stream: &[u8]) -> Self {
-        let (frames, well_formed) = parse(stream);
+    pub(crate) fn of((frames, well_formed): (Vec<Frame>, bool), secured: bool) -> Self {
         let answered = |frame: &&Frame| {
             !matches!(
                 frame.kind,
@@ -167,15 +202,21 @@ impl Asked {
                     | FrameKind::Control
             )
         };
+        let unsealed = |frame: &Frame| secured && !frame.sealed;
         let ends = |frame: &Frame| match frame.kind {
             FrameKind::Control => {
-                !matches!(Control::decode(&frame.payload), Ok(Control::Drain { .. } | Control::Unknown(_)))
+                unsealed(frame)
+                    || !matches!(
+                        Control::decode(&frame.payload),
+                        Ok(Control::Drain { .. } | Control::Ready | Control::Unknown(_))
+                    )
             }
-            FrameKind::Cancel => !frame.payload.is_empty(),
-            FrameKind::Ping => frame.payload.len() > 32,
+            FrameKind::Cancel => unsealed(frame) || !frame.payload.is_empty(),
+            FrameKind::Ping => unsealed(frame) || frame.payload.len() > 32,
+            FrameKind::Pong | FrameKind::Ack => unsealed(frame),
             _ => false,
         };
-        let calls: Vec<_> = frames.iter().filter(answered).map(|frame| frame.id).collect();
+        let calls: Vec<_> = frames.iter().filter(answered).map(|frame| (frame.id, frame.sealed)).collect();
         let mut requests: Vec<_> =
             frames.iter().filter(|f| f.kind == FrameKind::Request).map(|f| f.id).collect();
         let before = requests.len();
@@ -184,12 +225,13 @@ impl Asked {
         // Ids that come twice may be in use when they come again, or not.
         let ids_fit =
             requests.len() == before && requests.iter().all(|id| (id.get() as usize) < options().max_calls);
-        Self { calls, well_formed: well_formed && ids_fit && !frames.iter().any(ends) }
+        let well_formed = well_formed && ids_fit && !frames.iter().any(ends);
+        Self { calls, well_formed, secured }
     }
 }
 
-fn judge(said: &[u8], asked: &Asked) {
-    let (frames, whole) = parse_said(said);
+/// What the server has said, and whether it is well-formed, against what it was asked.
+pub(crate) fn judge((frames, whole): (Vec<Frame>, bool), asked: &Asked) {
     assert!(whole, "what the server says is well-formed");
     let mut open = asked.calls.clone();
     let mut closed = false;
@@ -198,11 +240,18 @@ fn judge(said: &[u8], asked: &Asked) {
         assert!(!closed, "nothing comes behind a close");
         match frame.kind {
             FrameKind::Reply | FrameKind::Error => {
-                let at = open.iter().position(|id| *id == frame.id).expect("an answer to no call");
+                let call = (frame.id, frame.sealed);
+                let at = open.iter().position(|open| *open == call).expect("an answer to no call");
                 open.swap_remove(at);
+                let secret = frame.kind == FrameKind::Reply && frame.payload[..] == SECRET;
+                assert!(frame.sealed || !secret, "what must be sealed has been answered in the clear");
             }
-            FrameKind::Pong => ponged |= frame.payload[..] == NONCE,
+            FrameKind::Pong => {
+                assert_eq!(frame.sealed, asked.secured);
+                ponged |= frame.payload[..] == NONCE;
+            }
             FrameKind::Control => {
+                assert_eq!(frame.sealed, asked.secured);
                 closed = matches!(Control::decode(&frame.payload), Ok(Control::Close(_)));
                 assert!(closed);
             }
@@ -215,24 +264,7 @@ fn judge(said: &[u8], asked: &Asked) {
     }
 }
 
-fn parse(stream: &[u8]) -> (Vec<Frame>, bool) {
-    let mut inbound = Inbound::new(0);
-    inbound.establish(MAX_MESSAGE);
-    inbound.buffer().put_slice(stream);
-    frames_of(inbound)
-}
-
-/// As [`parse`], behind the reply to the hello.
-fn parse_said(said: &[u8]) -> (Vec<Frame>, bool) {
-    let mut inbound = Inbound::new(100_000);
-    inbound.buffer().put_slice(said);
-    let reply = inbound.next_record().unwrap().expect("a reply to the hello");
-    assert_eq!(reply.kind, RecordKind::HelloReply);
-    inbound.establish(MAX_MESSAGE);
-    frames_of(inbound)
-}
-
-fn frames_of(mut inbound: Inbound) -> (Vec<Frame>, bool) {
+pub(crate) fn frames_of(mut inbound: Inbound) -> (Vec<Frame>, bool) {
     let mut frames = Vec::new();
     loop {
         match inbound.next_frame() {
@@ -243,12 +275,11 @@ fn frames_of(mut inbound: Inbound) -> (Vec<Frame>, bool) {
     }
 }
 
-fn ping() -> Vec<u8> {
-    let mut out = Outbound::new(MAX_MESSAGE);
+/// Asks whether the connection is well.
+pub(crate) fn ping(out: &mut Outbound) {
     let nonce = Bytes::from_static(&NONCE);
-    out.append(Cover::Plain, Head::plain(FrameKind::Ping), Metadata::default(), 0, |w| w.put(&nonce))
+    out.append(Cover::Sealed, Head::plain(FrameKind::Ping), Metadata::default(), 0, |w| w.put(&nonce))
         .unwrap();
-    out.take(Vec::new())
 }
 
 fn options() -> Options {
@@ -263,12 +294,13 @@ fn contracts() -> Contracts {
     CONTRACTS.get_or_init(|| Contracts::of(Registry::global().unwrap())).clone()
 }
 
-fn params() -> Params {
+pub(crate) fn params() -> Params {
     Params::new(MAX_MESSAGE, 8, contracts())
 }
 
-const MAX_MESSAGE: usize = 4_000;
+pub(crate) const MAX_MESSAGE: usize = 4_000;
 const NONCE: [u8; 8] = *b"are you?";
+const SECRET: [u8; 8] = *b"s3cr3t!!";
 /// Of virtual time: how long answers may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Of virtual time: longer than anything that the options allow.

@@ -23,11 +23,20 @@ pub fn frames(input: &[u8]) {
     records(stream, step);
 }
 
-type Taken = (Vec<Frame>, Option<ProtocolError>);
+pub(crate) type Taken = (Vec<Frame>, Option<ProtocolError>);
 
 fn take_apart<'a>(max_message: usize, reads: impl IntoIterator<Item = &'a [u8]>) -> Taken {
     let mut inbound = Inbound::new(0);
     inbound.establish(max_message);
+    take(inbound, max_record(max_message), reads)
+}
+
+/// All that comes out, and the error at its end if there is one. `most` is the longest body.
+pub(crate) fn take<'a>(
+    mut inbound: Inbound,
+    most: usize,
+    reads: impl IntoIterator<Item = &'a [u8]>,
+) -> Taken {
     let mut frames = Vec::new();
     let mut received = 0;
     for read in reads {
@@ -46,9 +55,7 @@ fn take_apart<'a>(max_message: usize, reads: impl IntoIterator<Item = &'a [u8]>)
                 }
             }
         }
-        assert!(
-            inbound.buffer().capacity() <= 256 * 1024 + 4 * received.min(max_record(max_message) + HEADER)
-        );
+        assert!(inbound.buffer().capacity() <= 256 * 1024 + 4 * received.min(most + HEADER));
     }
     let end = inbound.end().err();
     (frames, end)

@@ -35,7 +35,7 @@ fn params() -> Params {
 
 fn hello(body: &Bytes) {
     let Ok(hello) = Hello::parse(body) else { return };
-    assert_eq!(hello.body(), body);
+    assert_eq!(hello.body(), body[..]);
     let Ok(responder) = Responder::read(&hello, params(), &ServerSecurity::Plaintext, None) else { return };
     let Ok(accepted) = responder.accept(None) else { return };
     assert!(accepted.terms.message_in == 1 << 20);

@@ -5,7 +5,16 @@
 mod connection;
 mod frames;
 mod handshake;
+mod hello;
+mod keys;
+mod offer;
+mod script;
+mod sealed;
+mod secured;
 mod types;
 mod values;
 
-pub use self::{connection::connection, frames::frames, handshake::handshake, values::values};
+pub use self::{
+    connection::connection, frames::frames, handshake::handshake, hello::hello, sealed::sealed,
+    values::values,
+};

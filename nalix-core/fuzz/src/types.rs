@@ -79,3 +79,8 @@ pub(crate) struct Open {
     #[wire(since = 2)]
     more: Option<u32>,
 }
+
+/// A packet that must come sealed.
+#[packet(opcode = 0x1004, reply = [u8; 8], encrypt)]
+#[derive(Debug, PartialEq)]
+pub(crate) struct Secret;

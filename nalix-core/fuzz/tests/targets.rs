@@ -19,6 +19,16 @@ fn handshake() {
 }
 
 #[test]
+fn hello() {
+    check!().with_max_len(4_096).for_each(nalix_fuzz::hello);
+}
+
+#[test]
+fn sealed() {
+    check!().with_max_len(4_096).for_each(nalix_fuzz::sealed);
+}
+
+#[test]
 fn connection() {
     check!().with_max_len(2_048).for_each(nalix_fuzz::connection);
 }

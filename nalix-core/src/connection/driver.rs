@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::{
     Established, Options, RouterCell, Serving,
+    blame::code_of,
     inbox::{Answered, Inbox},
     patience::Patience,
     phase::Phase,
@@ -286,9 +287,7 @@ impl<L: Link> Driver<L> {
     pub(super) fn refuse(&mut self, error: &ProtocolError) {
         let code = match error {
             ProtocolError::CutRecord { .. } => CloseCode::Lost,
-            ProtocolError::Unauthentic => CloseCode::DecryptFailed,
-            ProtocolError::Unsealed { .. } => CloseCode::EncryptionRequired,
-            _ => CloseCode::ProtocolError,
+            error => code_of(error),
         };
         self.close(CloseReason::new(code, error.to_string()));
     }

@@ -4,6 +4,7 @@
 //! It is a state machine polled by hand and never awaits a write while it could read: two peers that both write
 //! would wait for each other.
 
+mod blame;
 mod cell;
 #[cfg(test)]
 mod covers;
@@ -19,6 +20,8 @@ mod patience;
 mod phase;
 mod running;
 mod timer;
+#[cfg(test)]
+mod worn_out;
 mod writing;
 
 pub use self::{

@@ -1,6 +1,6 @@
 //! One packet on its way to its handler.
 
-use std::time::Instant;
+use std::{fmt, time::Instant};
 
 use bytes::Bytes;
 
@@ -18,7 +18,8 @@ pub enum CallKind {
 }
 
 /// What a tower layer sees: a packet that has arrived and has not been decoded.
-#[derive(Debug)]
+///
+/// `Debug` leaves out what the packet says, and so it does of replies: layers print calls, and some hold secrets.
 pub struct Call {
     kind: CallKind,
     route: Route,
@@ -75,7 +76,6 @@ impl Call {
 }
 
 /// What a handler is given.
-#[derive(Debug)]
 #[non_exhaustive]
 pub struct Parts {
     /// The connection, and what belongs to the call.
@@ -84,6 +84,27 @@ pub struct Parts {
     pub payload: Bytes,
     /// Where the reply is written.
     pub reply: ReplyBuffer,
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("kind", &self.kind)
+            .field("route", &self.route)
+            .field("context", &self.context)
+            .field("payload", &format_args!("{} bytes", self.payload.len()))
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts")
+            .field("context", &self.context)
+            .field("payload", &format_args!("{} bytes", self.payload.len()))
+            .field("reply", &self.reply)
+            .finish()
+    }
 }
 
 /// Decodes the packet of a call, or answers why it can't be. Used by generated handlers.

@@ -49,7 +49,6 @@ pub enum ReplyKind {
 }
 
 /// An answer: encoded, and ready for the outbox.
-#[derive(Debug)]
 pub struct Reply {
     kind: ReplyKind,
     /// The encoded value or error; empty for the other kinds, and kept for its capacity.
@@ -92,11 +91,25 @@ impl Reply {
     }
 }
 
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply")
+            .field("kind", &self.kind)
+            .field("body", &format_args!("{} bytes", self.body.len()))
+            .finish()
+    }
+}
+
 /// Where a reply is written: a recycled buffer with the connection's message limit.
-#[derive(Debug)]
 pub struct ReplyBuffer {
     buf: Vec<u8>,
     limit: usize,
+}
+
+impl fmt::Debug for ReplyBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplyBuffer").field("limit", &self.limit).finish_non_exhaustive()
+    }
 }
 
 impl ReplyBuffer {

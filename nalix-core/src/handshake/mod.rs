@@ -4,6 +4,8 @@
 //! Slices in, values out; `connection` does the reading and writing. See `docs/protocol.md`, "Handshake".
 
 mod contracts;
+#[cfg(test)]
+mod golden;
 mod hello;
 mod identity;
 mod initiator;

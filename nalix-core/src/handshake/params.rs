@@ -1,6 +1,6 @@
 //! What each side brings into the handshake, and what both agree on.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use bytes::Bytes;
 
@@ -86,7 +86,7 @@ impl Sealing {
 }
 
 /// What the side that connects proposes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Offer {
     /// The longest message it takes, in bytes.
@@ -101,6 +101,19 @@ pub struct Offer {
     pub fingerprints: Vec<(u16, u64)>,
     /// Frames that go along when a session is resumed; else empty.
     pub early: Bytes,
+}
+
+/// Without what the early frames say, which may be secret.
+impl fmt::Debug for Offer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Offer")
+            .field("max_message", &self.max_message)
+            .field("max_calls", &self.max_calls)
+            .field("sealing", &self.sealing)
+            .field("fingerprints", &self.fingerprints)
+            .field("early", &format_args!("{} bytes", self.early.len()))
+            .finish()
+    }
 }
 
 /// A ticket as the accepting side hands it out.

@@ -81,6 +81,11 @@ struct SystemRandom;
 
 impl types::Random for SystemRandom {
     fn try_fill_bytes(&mut self, dest: &mut [u8]) -> Result<(), Error> {
+        #[cfg(test)]
+        if let Some(ephemeral) = super::golden::next_ephemeral() {
+            dest.copy_from_slice(&ephemeral);
+            return Ok(());
+        }
         getrandom::fill(dest).map_err(|_| Error::Rng)
     }
 }

@@ -1,5 +1,7 @@
 //! The accepting side of the handshake.
 
+use std::fmt;
+
 use bytes::Bytes;
 
 use super::{
@@ -25,7 +27,6 @@ pub struct Responder {
 }
 
 /// What the accepting side has when the handshake is done.
-#[derive(Debug)]
 #[non_exhaustive]
 pub struct Accepted {
     /// What both sides keep to.
@@ -36,6 +37,17 @@ pub struct Accepted {
     pub early: Bytes,
     /// The HelloReply record to send.
     pub reply: Vec<u8>,
+}
+
+/// Without what the early frames say, which may be secret.
+impl fmt::Debug for Accepted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Accepted")
+            .field("terms", &self.terms)
+            .field("secured", &self.secrets.is_some())
+            .field("early", &format_args!("{} bytes", self.early.len()))
+            .finish_non_exhaustive()
+    }
 }
 
 impl Responder {
@@ -60,6 +72,8 @@ impl Responder {
         let (noise, payload) = open(hello, secured, session).map_err(|_| unverified())?;
         let offer = Offer::parse(&payload.into()).map_err(malformed)?;
         let resumes = matches!(hello.way, Way::Resume(_));
+        // Another hello proves nothing of a session.
+        let session = session.filter(|_| resumes);
         if offer.sealing == Sealing::None || (!resumes && !offer.early.is_empty()) {
             return Err(CloseReason::new(
                 CloseCode::ProtocolError,
@@ -167,4 +181,46 @@ fn key_refused(has_key: bool) -> CloseReason {
 
 fn internal(_: NoiseError) -> CloseReason {
     CloseReason::new(CloseCode::Internal, "the handshake could not be answered")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::handshake::{Contracts, Identity};
+
+    /// Whoever has recorded the hello could have them run again.
+    #[test]
+    fn early_frames_are_refused_where_the_hello_may_be_a_recording() {
+        let (server, client) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+        let params = || Params::new(1_000, 10, Contracts::default());
+        let security = ServerSecurity::Secured(Arc::new(Secured::new(server.clone())));
+        let key = server.public_key();
+        for way in [Way::Pinned, Way::Mutual] {
+            for (sealing, early, good) in [
+                (Sealing::All, &b""[..], true),
+                (Sealing::Marked, b"", true),
+                (Sealing::All, b"x", false),
+                (Sealing::None, b"", false),
+            ] {
+                let mut hello = Hello::new(way);
+                let mut noise = match way {
+                    Way::Pinned => Noise::initiator_nk(&hello.prologue(), key.as_bytes()),
+                    _ => Noise::initiator_ik(&hello.prologue(), client.own(), key.as_bytes()),
+                }
+                .unwrap();
+                let mut offer = Offer::new(&params(), sealing, Suites::here());
+                offer.early = Bytes::from_static(early);
+                hello.content = noise.write(&offer.to_bytes()).unwrap().into();
+                let read = Responder::read(&hello, params(), &security, None);
+                match read {
+                    Ok(responder) => {
+                        assert!(good && responder.client_key().is_some() == (way == Way::Mutual));
+                    }
+                    Err(reason) => assert!(!good && reason.code == CloseCode::ProtocolError, "{reason}"),
+                }
+            }
+        }
+    }
 }

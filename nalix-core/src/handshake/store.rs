@@ -29,8 +29,8 @@ use super::{SessionId, SessionRecord, TicketId};
 /// * Tickets are found again by session, for `revoke`; the index changes in the same step as the tickets.
 /// * Losing sessions is allowed (when space is short, or after a restart): a client then makes a whole
 ///   handshake. Keeping one for longer than promised is not.
-/// * An error means that the step may or may not have been taken, but not half of it. The caller goes on as
-///   if there were no such session.
+/// * An error means that the step may or may not have been taken, but not half of it. A new connection then
+///   goes on without a ticket; one that is to resume a session is refused, with the advice to try again.
 ///
 /// The step may be taken when the method is called or while its future is polled. A future that is dropped
 /// early leaves it done or not done.

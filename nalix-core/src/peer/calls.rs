@@ -1,6 +1,9 @@
 //! Our calls in flight: a slab of slots whose index is the call's id on the wire.
 
-use std::task::{Poll, Waker};
+use std::{
+    fmt,
+    task::{Poll, Waker},
+};
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -8,7 +11,7 @@ use tokio::time::Instant;
 use crate::{CallId, session::Cover};
 
 /// How a call of ours has ended, still encoded.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// A Reply frame's payload.
     Reply(Bytes),
@@ -19,6 +22,19 @@ pub(crate) enum Answer {
         /// Whether any byte of the request may have reached the peer.
         maybe_executed: bool,
     },
+}
+
+/// Without the content, which may be secret.
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Answer::Reply(payload) => write!(f, "Reply({} bytes)", payload.len()),
+            Answer::Error(payload) => write!(f, "Error({} bytes)", payload.len()),
+            Answer::Lost { maybe_executed } => {
+                f.debug_struct("Lost").field("maybe_executed", maybe_executed).finish()
+            }
+        }
+    }
 }
 
 /// Names one use of a slot, so that a stale holder can never see its next use.

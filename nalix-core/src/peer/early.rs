@@ -1,6 +1,6 @@
 //! A request that goes along with the hello.
 
-use std::{marker::PhantomData, task::Waker, time::Duration};
+use std::{fmt, marker::PhantomData, task::Waker, time::Duration};
 
 use tokio::time::Instant;
 
@@ -17,11 +17,17 @@ use crate::{
 /// The first request of a resumed session, which travels in the handshake's first flight.
 ///
 /// Made before there is a connection, and turned into the future of its answer by [`EarlyRequest::on`] when there is one.
-#[derive(Debug)]
 pub struct EarlyRequest<P> {
     frames: Vec<u8>,
     deadline: Option<Instant>,
     packet: PhantomData<fn() -> P>,
+}
+
+/// Without the packet's content, which may be secret.
+impl<P: Request> fmt::Debug for EarlyRequest<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EarlyRequest").field("packet", &P::NAME).finish_non_exhaustive()
+    }
 }
 
 impl<P: Request> EarlyRequest<P> {

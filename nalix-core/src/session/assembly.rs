@@ -9,14 +9,13 @@ use crate::{
 };
 
 /// The slots of one direction. Memory grows with what has come, and never beyond the length that was announced.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Assembly {
     slots: [Option<Message>; SLOTS],
     /// Bytes announced by the messages that are kept.
     announced: usize,
 }
 
-#[derive(Debug)]
 struct Message {
     head: Head,
     sealed: bool,
@@ -28,7 +27,6 @@ struct Message {
 }
 
 /// The first fragment of a message.
-#[derive(Debug)]
 pub(super) struct Start<'a> {
     pub(super) head: Head,
     pub(super) sealed: bool,

@@ -1,5 +1,7 @@
 //! Bytes in, frames out.
 
+use std::fmt;
+
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::{
@@ -18,7 +20,7 @@ use crate::{
 
 /// A frame that has arrived, or a message that has arrived in several. The payload of one frame is a slice of the receive
 /// buffer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Frame {
     /// What it is for.
@@ -46,6 +48,21 @@ pub enum Unfinished {
     OverBudget,
 }
 
+/// Without what the payload says, which may be secret.
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Frame")
+            .field("kind", &self.kind)
+            .field("id", &self.id)
+            .field("opcode", &self.opcode)
+            .field("sealed", &self.sealed)
+            .field("metadata", &self.metadata)
+            .field("payload", &format_args!("{} bytes", self.payload.len()))
+            .field("unfinished", &self.unfinished)
+            .finish()
+    }
+}
+
 /// A whole record of the handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -59,7 +76,6 @@ pub struct Record {
 /// Takes received bytes apart. Any cut of the stream into reads gives the same frames.
 ///
 /// Messages come out when they are whole: a small one may come out before a large one that has begun earlier.
-#[derive(Debug)]
 pub struct Inbound {
     buf: BytesMut,
     /// The record whose frames are being handed out, and how far that has come.
@@ -81,6 +97,16 @@ pub struct Inbound {
     /// Whether the handshake has only just been answered, so that the peer may still turn the answer down.
     fresh: bool,
     failed: bool,
+}
+
+impl fmt::Debug for Inbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbound")
+            .field("waiting", &(self.buf.len() + self.body.len() - self.at))
+            .field("sealing", &self.sealing)
+            .field("failed", &self.failed)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Inbound {
@@ -189,13 +215,18 @@ impl Inbound {
         }
     }
 
-    /// Opens the first record of a secured connection, if it is whole, and says whether it was. Its frames come out as
-    /// always. That it opens proves that the peer is there: what it has said before may be a recording.
+    /// Opens the first record of a secured connection, if it is whole, and says whether it was. Its frames come
+    /// out as always. That it opens proves that the peer is there: what it has said before may be a recording.
     ///
     /// # Errors
-    /// [`ProtocolError`] if it does not open.
+    /// [`ProtocolError`] if it does not open, or is not sealed.
     pub fn confirm(&mut self) -> Result<bool, ProtocolError> {
-        match self.open_record() {
+        let opened = match self.next_kind() {
+            // Anyone can write one, also where packets that are not marked may come in it.
+            Some(RecordKind::Plain) => Err(ProtocolError::Unsealed { what: "first record" }),
+            _ => self.open_record(),
+        };
+        match opened {
             Ok(opened) => Ok(opened.is_some()),
             Err(error) => self.fail::<()>(error).map(|_| false),
         }

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// One queue for each priority, and as many slots: a queue sends one message at a time.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Large {
     queues: [VecDeque<Message>; SLOTS],
     /// Bytes that wait, in all queues.
@@ -19,7 +19,6 @@ pub(super) struct Large {
     earned: [i32; SLOTS],
 }
 
-#[derive(Debug)]
 pub(super) struct Message {
     pub(super) cover: Cover,
     pub(super) head: Head,
@@ -30,7 +29,6 @@ pub(super) struct Message {
 }
 
 /// A fragment that is to be sent.
-#[derive(Debug)]
 pub(super) struct Fragment<'a> {
     pub(super) slot: u32,
     pub(super) message: &'a Message,

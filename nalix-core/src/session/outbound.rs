@@ -1,5 +1,7 @@
 //! Frames in, bytes out.
 
+use std::fmt;
+
 use super::{Cover, fragments::Completed, large::Large, max_error};
 use crate::{
     error::EncodeError,
@@ -19,7 +21,6 @@ pub struct Appended {
 }
 
 /// Puts frames into records. Frames that are appended between two flushes share records.
-#[derive(Debug)]
 pub struct Outbound {
     pub(super) buf: Vec<u8>,
     /// The record that is being filled.
@@ -41,7 +42,19 @@ pub struct Outbound {
     exhausted: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
+impl fmt::Debug for Outbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outbound")
+            .field("waiting", &self.buf.len())
+            .field("large", &self.large.as_ref().map_or(0, |large| large.len()))
+            .field("taken", &self.taken)
+            .field("sealing", &self.sealing)
+            .field("exhausted", &self.exhausted)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Copy)]
 pub(super) struct Open {
     start: usize,
     cover: Cover,
@@ -98,7 +111,7 @@ impl Outbound {
     }
 
     /// Appends a frame whose payload `write` writes. `hint` is about how long that will be. `cover` says in what kind of
-    /// record it goes, where there is a choice.
+    /// record it goes, where there is a choice: under [`Sealing::Marked`].
     ///
     /// What is longer than [`FRAGMENT`] waits by itself, and goes in fragments when it is its turn: frames that are appended
     /// later may be sent earlier.
@@ -260,8 +273,9 @@ impl Outbound {
         full
     }
 
-    /// Lets `write` write what waits, and returns whether it has written all. It says how many bytes it has written;
-    /// those that are left stay at the front. What goes in fragments is left to [`Outbound::take`].
+    /// Lets `write` write what waits, and returns whether it has written all. It says how many bytes it has
+    /// written; those that are left stay at the front. Never all once [`Outbound::is_exhausted`] says yes, nor while
+    /// something waits that goes in fragments: that is left to [`Outbound::take`].
     pub fn write_with(&mut self, write: impl FnOnce(&[u8]) -> usize) -> bool {
         if self.has_large() {
             return false;
@@ -270,7 +284,7 @@ impl Outbound {
         let n = write(&self.buf).min(self.buf.len());
         self.taken += n as u64;
         self.buf.drain(..n);
-        self.buf.is_empty()
+        self.buf.is_empty() && !self.exhausted
     }
 
     pub(super) fn cover(&self, asked: Cover) -> Cover {

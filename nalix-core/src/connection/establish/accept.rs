@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     ConnectError, Established, establish, farewell,
-    io::{abort, fill, read, unless, within, write},
+    io::{abort, fill, goodbye, read, unless, within, write},
     settle, unexpected,
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
     link::Link,
     peer::Resumption,
     record::{Key, RecordKind},
-    session::{Inbound, Record},
+    session::{Inbound, Outbound, Record},
     status::{CloseCode, CloseReason},
 };
 
@@ -54,6 +54,9 @@ pub async fn accept_unless<L: Link>(
     let options = options.clone().in_range();
     let params = options.params(contracts);
     let mut inbound = Inbound::new(MAX_HELLO);
+    // What stands for it until there is an answer says nothing.
+    let mut outbound = Outbound::new(0);
+    let mut answered = false;
     let shake = async {
         let body = match read(&mut link, &mut inbound).await? {
             Record { kind: RecordKind::Hello, body } => body,
@@ -68,22 +71,28 @@ pub async fn accept_unless<L: Link>(
         let Accepted { terms, secrets, early, reply, .. } = accepted;
         write(&mut link, &reply).await?;
         let secured = secrets.is_some();
-        let outbound = establish(&mut inbound, &terms, secrets.map(|(secrets, _)| secrets));
+        outbound = establish(&mut inbound, &terms, secrets.map(|(secrets, _)| secrets));
+        answered = true;
         match hello.way {
             // The ticket is taken, so this was no recording.
             Way::Resume(_) => inbound.early(early),
             _ if secured => confirm(&mut link, &mut inbound).await?,
             _ => {}
         }
-        Ok((outbound, terms, peer_key, resumption))
+        Ok((terms, peer_key, resumption))
     };
     match unless(stop, within(options.handshake_timeout, shake)).await {
-        Ok((outbound, terms, peer_key, resumption)) => {
+        Ok((terms, peer_key, resumption)) => {
             Ok(settle(link, (inbound, outbound), terms, peer_key, resumption, &options))
         }
         Err(error) => {
-            if let Some(reason) = farewell(&error) {
-                abort(&mut link, &mut inbound, &reason, options.close_timeout).await;
+            match farewell(&error) {
+                // The peer takes the connection for established. It would not believe what anyone can have said.
+                Some(reason) if answered => {
+                    goodbye(&mut link, &mut inbound, &mut outbound, reason, options.close_timeout).await;
+                }
+                Some(reason) => abort(&mut link, &mut inbound, &reason, options.close_timeout).await,
+                None => {}
             }
             Err(error)
         }

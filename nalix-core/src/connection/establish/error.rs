@@ -5,6 +5,7 @@ use std::{io, time::Duration};
 use thiserror::Error;
 
 use crate::{
+    connection::blame::code_of,
     error::ProtocolError,
     handshake::{AnswerError, HelloError, Mismatch},
     status::{CloseCode, CloseReason},
@@ -104,7 +105,7 @@ pub(super) fn farewell(error: &ConnectError) -> Option<CloseReason> {
         }
         ConnectError::Timeout(_) => CloseCode::HandshakeTimeout,
         ConnectError::Incompatible(_) | ConnectError::Version => CloseCode::Incompatible,
-        ConnectError::Protocol(_) => CloseCode::ProtocolError,
+        ConnectError::Protocol(error) => code_of(error),
         ConnectError::Unverified => CloseCode::HandshakeFailed,
         ConnectError::Configuration(_) => CloseCode::Internal,
     };

@@ -12,10 +12,12 @@ use tokio::time::timeout;
 
 use super::ConnectError;
 use crate::{
+    connection::writing::put,
+    frame::{Control, FrameKind, Head},
     handshake,
     link::Link,
     record::{self, RecordKind},
-    session::{Inbound, Record},
+    session::{Cover, Inbound, Outbound, Record},
     status::CloseReason,
 };
 
@@ -27,8 +29,24 @@ pub(super) async fn abort<L: Link>(
     time: Duration,
 ) {
     let record = record::build(RecordKind::Abort, &handshake::abort_body(reason));
+    last_words(link, inbound, &record, time).await;
+}
+
+/// As [`abort`], for a peer that has its answer already.
+pub(super) async fn goodbye<L: Link>(
+    link: &mut L,
+    inbound: &mut Inbound,
+    outbound: &mut Outbound,
+    reason: CloseReason,
+    time: Duration,
+) {
+    put(outbound, Cover::Sealed, Head::plain(FrameKind::Control), &Control::Close(reason));
+    last_words(link, inbound, &outbound.take(Vec::new()), time).await;
+}
+
+async fn last_words<L: Link>(link: &mut L, inbound: &mut Inbound, record: &[u8], time: Duration) {
     let told = async {
-        write(link, &record).await?;
+        write(link, record).await?;
         poll_fn(|cx| link.poll_close(cx)).await?;
         // A link that is dropped with unread bytes may take the abort back that the peer has not read yet.
         drain(link, inbound).await

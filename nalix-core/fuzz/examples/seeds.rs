@@ -1,0 +1,190 @@
+//! Writes the seeds of the targets `hello` and `sealed`, and of secured connections for `connection`, into their corpora:
+//!
+//!     cargo run --manifest-path nalix-core/fuzz/Cargo.toml --example seeds
+//!
+//! Hellos differ each time, since they hold fresh keys; the others stay the same. The seeds of secured connections are made of
+//! those of plain ones, and some of `sealed` of those of `frames`. Names begin with what the target takes them as.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, UNIX_EPOCH},
+};
+
+use nalix_core::{
+    handshake::{
+        ClientSecurity, Contracts, Identity, Initiator, Offer, Params, Pinned, PublicKey, Sealing, SessionId,
+        SessionRecord, SessionTicket, TicketId,
+    },
+    record::{HEADER, Key},
+    registry::Registry,
+};
+
+// The target's packets are in the hello.
+use nalix_fuzz as _;
+
+fn main() {
+    hello();
+    sealed();
+    connection();
+}
+
+fn hello() {
+    // The server's key and the session's secret that the target knows.
+    let server: PublicKey =
+        "nalix17zh6pr2z2qvvmvzkn4dwactezq59ev74w52yte9htyc2zaudzehstp4hz5".parse().unwrap();
+    let secret = Key::new([0x5e; Key::LEN]);
+    let ticket = SessionTicket::new(
+        TicketId::from_bytes([7; TicketId::LEN]),
+        secret.clone(),
+        server,
+        UNIX_EPOCH,
+        4_096,
+        8,
+    );
+    let params = || Params::new(1 << 20, 1024, Contracts::of(Registry::global().unwrap()));
+
+    let mut pinned = Pinned::new(server);
+    let body = |security: &ClientSecurity, early: &[u8]| {
+        Initiator::start(params(), security, early).unwrap().1[HEADER..].to_vec()
+    };
+    let mut hellos = vec![body(&ClientSecurity::Plaintext, &[])];
+    hellos.push(body(&ClientSecurity::Secured(pinned.clone()), &[]));
+    pinned.identity = Some(Identity::generate().unwrap());
+    hellos.push(body(&ClientSecurity::Secured(pinned.clone()), &[]));
+    pinned.ticket = Some(ticket.clone());
+    hellos.push(body(&ClientSecurity::Secured(pinned), b"early"));
+    for ((name, hello), policy) in ["plain", "pinned", "mutual", "resume"].iter().zip(&hellos).zip(0..) {
+        write("hello", &format!("hello-{name}"), &[&[0, policy & 1, 0], hello]);
+    }
+    write("hello", "reply-short", &[&[1, 0, 0, 1, 2, 3]]);
+    write("hello", "reply", &[&[1, 1, 0, 1], &[9; 100]]);
+
+    let mut offer = Offer::new(&params(), Sealing::All);
+    write("hello", "offer", &[&[2, 0, 0, 1, 2], &offer.to_bytes()]);
+    offer.early = vec![9, 0].into();
+    write("hello", "offer-early", &[&[2, 1, 0, 1, 2], &offer.to_bytes(), b"and what a later version adds"]);
+    offer.sealing = Sealing::None;
+    write("hello", "offer-unsealed", &[&[2, 1, 0, 1, 2], &offer.to_bytes()]);
+
+    // Which pattern, which sealing twice, which keys; then changes.
+    for pattern in 0..3 {
+        write("hello", &format!("changed-hello-{pattern}"), &[&[3, pattern, 0, 0, 0]]);
+        write(
+            "hello",
+            &format!("changed-hello-{pattern}-bit"),
+            &[&[3, pattern, 1, 0, 1, 0, 8 + pattern, 0, 3]],
+        );
+        write("hello", &format!("changed-hello-{pattern}-end"), &[&[3, pattern, 1, 1, 2, 0x83, 1, 0]]);
+        write("hello", &format!("changed-reply-{pattern}"), &[&[4, pattern, 0, 2, 0, 9, 0, 7, 0, 0]]);
+        write(
+            "hello",
+            &format!("changed-reply-{pattern}-bit"),
+            &[&[4, pattern, 1, 0, 0, 0, 1, 1, 0, 40, 0, 5]],
+        );
+        write(
+            "hello",
+            &format!("changed-reply-{pattern}-end"),
+            &[&[4, pattern, 1, 0, 0, 33, 0, 0, 1, 0, 0, 9]],
+        );
+    }
+    write("hello", "kept-ticket", &[&[5], &ticket.to_bytes()]);
+    let expires = UNIX_EPOCH + Duration::from_secs(1 << 31);
+    let mut record = SessionRecord::new(SessionId::from_bytes([5; SessionId::LEN]), secret, expires);
+    record.peer_key = Some(server);
+    record.data.insert("user", &String::from("ada")).unwrap();
+    write("hello", "kept-record", &[&[5], &record.to_bytes()]);
+}
+
+fn sealed() {
+    for (name, bytes) in read("frames") {
+        if name.starts_with("frame-2") || name.starts_with("bad-record") || name == "many" {
+            write("sealed", &format!("received-{name}"), &[&[1], &bytes]);
+        }
+    }
+    let forged = [&[4, 20, 0, 0][..], &[0x5a; 20]].concat();
+    write("sealed", "received-forged", &[&[0, 3, 5], &forged]);
+
+    // A frame: how, kind, id, opcode, length, what it is full of.
+    let frame = |how: u8, kind: u8, len: u16| {
+        let [a, b] = len.to_le_bytes();
+        [how, kind, 1, 0, 1, 0x10, a, b, kind]
+    };
+    // How each is taken: at once, with the next, in part.
+    let (at_once, later) = (0, 0x80);
+    let short: Vec<u8> =
+        (0..10).flat_map(|kind| frame(if kind % 3 == 0 { at_once } else { later }, kind, 5)).collect();
+    let covers: Vec<u8> = (0..10).flat_map(|kind| frame(later | (kind & 1), kind, 30)).collect();
+    let long: Vec<u8> = (0..4).flat_map(|kind| frame(later, kind, 0x8000 + 12_000)).collect();
+    let fails: Vec<u8> = [frame(later, 1, 9), frame(later | 0x30, 1, 9), frame(at_once, 1, 9)].concat();
+    let written: Vec<u8> = [&frame(0x40, 2, 9)[..], &[7, 0], &frame(0x40, 3, 9), &[255, 0]].concat();
+    for (sealing, name) in [(2, "all"), (3, "marked")] {
+        for start in 0..3 {
+            write("sealed", &format!("sent-{name}-{start}"), &[&[sealing, start, 10], &short]);
+        }
+        write("sealed", &format!("sent-{name}-covers"), &[&[sealing, 0, 10], &covers]);
+        write("sealed", &format!("sent-{name}-long"), &[&[sealing, 0, 4], &long]);
+        write("sealed", &format!("sent-{name}-fails"), &[&[sealing, 0, 3], &fails]);
+        write("sealed", &format!("sent-{name}-written"), &[&[sealing, 0, 2], &written]);
+        // Which of the records, how they are cut, and what changes in them.
+        let changes: [(&str, &[u8]); 8] = [
+            ("lost", &[1, 0, 1, 0]),
+            ("twice", &[1, 1, 1, 2]),
+            ("swapped", &[1, 2, 1, 2]),
+            ("ended", &[1, 3, 1, 0]),
+            ("bit", &[0, 3, 0, 30, 0, 2]),
+            ("inserted", &[0, 1, 1, 30, 0, 2]),
+            ("removed", &[0, 7, 2, 30, 0]),
+            ("cut", &[0, 0, 0x83, 5, 0]),
+        ];
+        for (change, bytes) in changes {
+            write("sealed", &format!("sent-{name}-{change}"), &[&[sealing, 0, 10], &short, bytes]);
+        }
+    }
+}
+
+/// Seeds of packets that must be sealed, and of plain connections, sealed and not, with and without what an honest client says first.
+fn connection() {
+    let part = |what: u8, bytes: &[u8]| [&[what], &(bytes.len() as u16).to_le_bytes()[..], bytes].concat();
+    // Requests of the packet that must be sealed, under two ids, and a ping.
+    let (one, two, ping) = ([2, 1, 4, 0x10, 0], [2, 2, 4, 0x10, 0], [9, 0]);
+    let parts = [part(1, &one), part(0, &two)].concat();
+    write("connection", "secured-secret", &[&[3 | (2 | 4) << 2, 0xff], &parts]);
+    write("connection", "secured-ping-in-the-clear", &[&[3 | (1 | 4) << 2, 0xff], &part(1, &ping)]);
+    for (name, bytes) in read("connection") {
+        if bytes[0] & 0x3c != 0 {
+            continue;
+        }
+        let [first, step, stream @ ..] = &bytes[..] else { panic!("{name}") };
+        let ready = [2];
+        let seed = |kind: &str, bits: u8, parts: &[Vec<u8>]| {
+            let start = [first | bits << 2, *step];
+            write("connection", &format!("secured-{kind}-{name}"), &[&start, &parts.concat()]);
+        };
+        seed("all", 1, &[part(2, stream)]);
+        seed("marked", 2 | 4, &[part(3, stream), part(2, stream)]);
+        if name.ends_with("narrow") || name == "calls" {
+            seed("unconfirmed", 1 | 4 | 8, &[part(3, stream), part(0, &ready)]);
+            seed("resumed", 3 | 4, &[part(0, &stream[HEADER..])[1..].to_vec(), part(2, stream)]);
+            seed("raw", 2, &[part(0, &stream[HEADER..]), part(3, stream)]);
+        }
+    }
+}
+
+fn corpus(target: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/__fuzz__").join(target).join("corpus")
+}
+
+fn read(target: &str) -> Vec<(String, Vec<u8>)> {
+    let files = fs::read_dir(corpus(target)).unwrap().map(|file| {
+        let file = file.unwrap();
+        (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap())
+    });
+    files.collect()
+}
+
+fn write(target: &str, name: &str, parts: &[&[u8]]) {
+    let corpus = corpus(target);
+    fs::create_dir_all(&corpus).unwrap();
+    fs::write(corpus.join(name), parts.concat()).unwrap();
+}
