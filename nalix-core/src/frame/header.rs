@@ -91,7 +91,7 @@ impl FrameKind {
     }
 
     /// Only what can be as long as users like is ever cut.
-    const fn may_go_on(self) -> bool {
+    pub(crate) const fn may_go_on(self) -> bool {
         matches!(
             self,
             FrameKind::Notify

@@ -189,6 +189,7 @@ impl Outbound {
         hint: usize,
         write: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Appended, EncodeError> {
+        let limit = if head.kind.may_go_on() { limit } else { limit.min(FRAGMENT) };
         if hint > FRAGMENT {
             return self.append_apart(limit, priority, cover, head, metadata, hint, write);
         }
