@@ -170,6 +170,36 @@ fn messages(golden: &Golden) {
 }
 
 #[test]
+fn messages_in_fragments_have_their_golden_bytes() {
+    let golden = Golden::read(&["message", "given up"]);
+    let request = Head::request(CallId::new(5), Opcode::new(0x1001));
+    let remain = Metadata::remaining(Duration::from_millis(2_500));
+    for (words, head, metadata, len) in [
+        ("request 5 of 0x1001, 16,385 bytes of 0x2a", request, Metadata::default(), 16_385),
+        (
+            "reply 300, 16,386 bytes of 0x2a",
+            Head::of_call(FrameKind::Reply, CallId::new(300)),
+            Metadata::default(),
+            16_386,
+        ),
+        ("request 5, 2.5 s remain, 16,385 bytes", request, remain, 16_385),
+    ] {
+        let bytes = golden.take("message", words);
+        let mut out = Outbound::new(100_000);
+        out.append(Cover::Plain, head, metadata, 0, |w| w.put(&vec![0x2a; len])).unwrap();
+        assert!(out.take(Vec::new()) == bytes, "{words}");
+        let frames = receive(&bytes).unwrap();
+        assert_eq!((frames.len(), frames[0].kind, frames[0].id), (1, head.kind, head.id), "{words}");
+        assert_eq!((&frames[0].payload[..], frames[0].metadata), (&vec![0x2a; len][..], metadata), "{words}");
+    }
+    let mut out = Vec::new();
+    frame::put_head(&mut out, Head::of_call(FrameKind::Continue, CallId::new(3)));
+    out.push(0);
+    assert_eq!(out, golden.take("given up", "slot 3"));
+    golden.finish();
+}
+
+#[test]
 fn frames_in_other_forms_are_read() {
     let golden = Golden::read(&["read"]);
     let frame = parse_one(&golden.take("read", "request 5, unknown key, 2.5 s remain"));

@@ -40,6 +40,10 @@ struct Keep(Bytes);
 #[packet(opcode = 0x1004, reply = u64)]
 struct Hold(Bytes);
 
+/// The same, in order.
+#[packet(opcode = 0x1005, reply = ())]
+struct Wait;
+
 #[derive(Clone, Default)]
 struct Store {
     measured: Live,
@@ -70,6 +74,12 @@ impl Store {
     #[packet]
     fn keep(&self, _: Keep) {
         drop(self.kept.enter());
+    }
+
+    #[packet]
+    async fn wait(&self, _: Wait) {
+        let _guard = self.holding.enter();
+        self.go().acquire().await.unwrap().forget();
     }
 
     #[packet(concurrent)]
@@ -332,6 +342,30 @@ async fn packets_that_handlers_hold_count_towards_the_budget() {
         }
         assert_eq!(session.request(Measure(some(50_000))).await, Ok(50_000));
     }
+}
+
+/// They have nobody to be told, so their sender has to wait instead.
+#[tokio::test(start_paused = true)]
+async fn one_way_packets_that_wait_for_a_slow_handler_are_not_lost() {
+    let store = Store::default();
+    let mut options = Options::default();
+    options.reassembly = 200_000;
+    let both = Both::with(store.clone(), options).await;
+    let session = both.client().await;
+    // All are in order behind this one.
+    let first = session.clone();
+    let first = tokio::spawn(async move { first.request(Wait).no_timeout().await });
+    within("it runs", store.holding.is(1)).await;
+    for _ in 0..50 {
+        session.send(&Keep(some(60_000))).await.unwrap();
+    }
+    for _ in 0..1_000 {
+        yield_now().await;
+    }
+    assert_eq!(store.kept.entered(), 0);
+    store.go().add_permits(1);
+    first.await.unwrap().unwrap();
+    within("all are kept", store.kept.has_entered(50)).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -397,7 +397,8 @@ impl<L: Link> Driver<L> {
         let queued = self.inbox.queued_one_way();
         let limit = self.options.max_queued;
         // A handler may be waiting for the peer's answer, which must not wait behind what floods us.
-        queued >= limit && (queued >= limit.saturating_mul(16) || self.shared.in_flight() == 0)
+        let many = queued >= limit || self.inbox.queued_bytes() > self.options.reassembly / 2;
+        many && (queued >= limit.saturating_mul(16) || self.shared.in_flight() == 0)
     }
 
     /// How much a peer may make us owe it before it is left unread.

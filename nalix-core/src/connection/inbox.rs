@@ -47,6 +47,8 @@ pub(super) struct Inbox {
     places: Vec<Place>,
     max_calls: usize,
     queued_one_way: usize,
+    /// How many bytes the large ones among them have.
+    queued_bytes: usize,
     /// Bytes of large packets whose handlers have not finished.
     held: usize,
 }
@@ -84,6 +86,7 @@ impl Inbox {
             places: Vec::new(),
             max_calls,
             queued_one_way: 0,
+            queued_bytes: 0,
             held: 0,
         }
     }
@@ -256,6 +259,11 @@ impl Inbox {
         self.queued_one_way
     }
 
+    /// How many bytes large one-way packets have that wait.
+    pub(super) fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
     /// Whether nothing waits or runs.
     pub(super) fn is_idle(&self) -> bool {
         self.running.len() == 0
@@ -300,14 +308,20 @@ impl Inbox {
     fn note_queued(&mut self, ticket: &Ticket) {
         match ticket.id {
             Some(_) => self.set_place(ticket.id, Place::Queued),
-            None => self.queued_one_way += 1,
+            None => {
+                self.queued_one_way += 1;
+                self.queued_bytes += ticket.large;
+            }
         }
     }
 
     fn note_unqueued(&mut self, ticket: &Ticket) {
         match ticket.id {
             Some(_) => self.set_place(ticket.id, Place::Nowhere),
-            None => self.queued_one_way -= 1,
+            None => {
+                self.queued_one_way -= 1;
+                self.queued_bytes -= ticket.large;
+            }
         }
     }
 

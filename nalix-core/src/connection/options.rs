@@ -30,7 +30,8 @@ pub struct Options {
     /// have not finished, all together. Default 64 MiB. Each counts with the length it announces.
     ///
     /// What is beyond is refused: a request with `ResourceExhausted`, a one-way packet silently; an answer fails its call
-    /// here. Too low refuses large messages that come at the same time, and those beyond it always; too high lets each
+    /// here. So that none of them is lost to slow handlers, the link is not read while one-way packets that wait for their
+    /// handlers have more than half of it. Too low refuses large messages that come at the same time, and those beyond it always; too high lets each
     /// connection take that much memory. Zero refuses whatever does not fit a frame.
     pub reassembly: usize,
     /// How many calls of the peer's may be in flight here. Default 1,024, from 1 to 65,536.
