@@ -245,7 +245,7 @@ async fn a_large_answer_that_nobody_wants_any_more_is_not_sent_to_its_end() {
     slow.peer.send(&[request(4, 0x1002, &to_vec(&Give(2 << 20)).unwrap())]).await;
     assert_eq!(slow.read(100_000).await, []);
     slow.peer.send(&[cancel(3), cancel(4)]).await;
-    let mut ends = vec![slow.next().await, slow.next().await, slow.next().await];
+    let mut ends = [slow.next().await, slow.next().await, slow.next().await];
     ends.sort_by_key(|frame| (frame.id.get(), frame.unfinished.is_none()));
     assert_eq!((ends[0].kind, ends[0].unfinished), (FrameKind::Reply, Some(Unfinished::GivenUp)));
     for (end, id) in ends[1..].iter().zip([3, 4]) {
