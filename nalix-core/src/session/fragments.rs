@@ -52,7 +52,7 @@ impl Outbound {
         self.large.as_ref().is_some_and(|large| !large.is_empty())
     }
 
-    /// Appends a message that is encoded already and longer than [`FRAGMENT`], without a copy.
+    /// Appends a message that is encoded already and longer than [`FRAGMENT`](frame::FRAGMENT), without a copy.
     ///
     /// # Errors
     /// [`EncodeError::MessageTooLarge`] if it is over the message limit.
