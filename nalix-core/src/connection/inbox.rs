@@ -12,6 +12,8 @@ use crate::{
     CallId,
     controller::{Call, CallKind, Outcome, Panicked, Reply, Route, caught},
     error::ProtocolError,
+    frame::FRAGMENT,
+    packet::Priority,
     session::Cover,
     status::{Code, Status},
 };
@@ -24,6 +26,10 @@ pub(super) struct Ticket {
     /// As the packet has come, and its answer goes.
     pub(super) cover: Cover,
     lane: Option<u32>,
+    /// That of its packet, for its answer.
+    pub(super) priority: Option<Priority>,
+    /// How many bytes its packet has, if it came in fragments.
+    large: usize,
     pub(super) deadline: Option<Instant>,
 }
 
@@ -41,6 +47,10 @@ pub(super) struct Inbox {
     places: Vec<Place>,
     max_calls: usize,
     queued_one_way: usize,
+    /// How many bytes the large ones among them have.
+    queued_bytes: usize,
+    /// Bytes of large packets whose handlers have not finished.
+    held: usize,
 }
 
 #[derive(Debug, Default)]
@@ -76,6 +86,8 @@ impl Inbox {
             places: Vec::new(),
             max_calls,
             queued_one_way: 0,
+            queued_bytes: 0,
+            held: 0,
         }
     }
 
@@ -109,9 +121,13 @@ impl Inbox {
         id: Option<CallId>,
         cover: Cover,
         deadline: Option<Instant>,
+        len: usize,
     ) -> (Ticket, Line) {
         let lane = route.lane().filter(|&lane| lane < self.lanes.len());
-        let ticket = Ticket { id, cover, lane: lane.map(|lane| lane as u32), deadline };
+        let large = if len > FRAGMENT { len } else { 0 };
+        self.held += large;
+        let (lane_id, priority) = (lane.map(|lane| lane as u32), route.priority());
+        let ticket = Ticket { id, cover, lane: lane_id, priority, large, deadline };
         if let Some(lane) = lane
             && std::mem::replace(&mut self.lanes[lane].busy, true)
         {
@@ -232,9 +248,20 @@ impl Inbox {
         self.ready.clear();
     }
 
+    /// Bytes of large packets whose handlers have not finished.
+    #[inline]
+    pub(super) fn held(&self) -> usize {
+        self.held
+    }
+
     /// One-way packets that wait.
     pub(super) fn queued_one_way(&self) -> usize {
         self.queued_one_way
+    }
+
+    /// How many bytes large one-way packets have that wait.
+    pub(super) fn queued_bytes(&self) -> usize {
+        self.queued_bytes
     }
 
     /// Whether nothing waits or runs.
@@ -247,6 +274,7 @@ impl Inbox {
     /// Forgets a call that is over, and lets the next of its lane have its turn.
     fn finish(&mut self, ticket: &Ticket) {
         self.set_place(ticket.id, Place::Nowhere);
+        self.held -= ticket.large;
         let Some(lane) = ticket.lane else { return };
         let lane = &mut self.lanes[lane as usize];
         match lane.queue.pop_front() {
@@ -262,6 +290,7 @@ impl Inbox {
             let mut queue = std::mem::take(&mut self.lanes[lane].queue);
             for (call, ticket) in extract(&mut queue, &which) {
                 self.note_unqueued(&ticket);
+                self.held -= ticket.large;
                 out(call, ticket);
             }
             self.lanes[lane].queue = queue;
@@ -279,14 +308,20 @@ impl Inbox {
     fn note_queued(&mut self, ticket: &Ticket) {
         match ticket.id {
             Some(_) => self.set_place(ticket.id, Place::Queued),
-            None => self.queued_one_way += 1,
+            None => {
+                self.queued_one_way += 1;
+                self.queued_bytes += ticket.large;
+            }
         }
     }
 
     fn note_unqueued(&mut self, ticket: &Ticket) {
         match ticket.id {
             Some(_) => self.set_place(ticket.id, Place::Nowhere),
-            None => self.queued_one_way -= 1,
+            None => {
+                self.queued_one_way -= 1;
+                self.queued_bytes -= ticket.large;
+            }
         }
     }
 

@@ -5,7 +5,12 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::{Call, Controller, Extract, Outcome, Require};
-use crate::{Opcode, error::DuplicateError, packet::Packet, registry::Location};
+use crate::{
+    Opcode,
+    error::DuplicateError,
+    packet::{Packet, Priority},
+    registry::Location,
+};
 
 /// In what order a handler runs in relation to others of the same connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -51,6 +56,8 @@ pub struct HandlerSpec {
     pub run: Run,
     /// Whether it takes its packet from sealed records only: because the packet is marked, or the handler itself.
     pub encrypt: bool,
+    /// How urgent an answer is that does not fit a frame: as its packet says.
+    pub priority: Option<Priority>,
     pub(crate) required: Require,
 }
 
@@ -65,6 +72,7 @@ impl HandlerSpec {
             order: Order::default(),
             run: Run::default(),
             encrypt: P::ENCRYPT,
+            priority: P::PRIORITY,
             required: Require::default(),
         }
     }

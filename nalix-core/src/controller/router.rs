@@ -13,15 +13,16 @@ use super::{
     Call, Context, Controller, HandlerSpec, Handlers, HookFuture, Order, Outcome, Reply, ReplyFuture,
     RouterError, Run, StateMap, caught, discovered, handlers::Handler,
 };
-use crate::{Opcode, error::DuplicateError, status::CloseReason};
+use crate::{Opcode, error::DuplicateError, packet::Priority, status::CloseReason};
 
-/// Where a packet goes: its handler, the lane it waits in, and whether it must have come sealed.
+/// Where a packet goes: its handler, the lane it waits in, whether it must have come sealed, how urgent its answer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
     handler: u16,
     /// `u16::MAX` where there is none.
     lane: u16,
     sealed: bool,
+    priority: Option<Priority>,
 }
 
 impl Route {
@@ -35,6 +36,12 @@ impl Route {
     #[inline]
     pub fn needs_sealing(self) -> bool {
         self.sealed
+    }
+
+    /// How urgent the packet's answer is if it does not fit a frame; see [`Packet::PRIORITY`](crate::Packet::PRIORITY).
+    #[inline]
+    pub fn priority(self) -> Option<Priority> {
+        self.priority
     }
 }
 
@@ -148,7 +155,8 @@ impl Router {
         states: Arc<StateMap>,
     ) -> Result<Self, RouterError> {
         let len = handlers.iter().map(|(spec, _)| usize::from(spec.opcode.get()) + 1).max().unwrap_or(0);
-        let mut routes = vec![Route { handler: NONE, lane: NONE, sealed: false }; len].into_boxed_slice();
+        let mut routes =
+            vec![Route { handler: NONE, lane: NONE, sealed: false, priority: None }; len].into_boxed_slice();
         let mut lanes: Vec<Order> = Vec::new();
         for (i, (spec, _)) in handlers.iter().enumerate() {
             let slot = &mut routes[usize::from(spec.opcode.get())];
@@ -168,7 +176,8 @@ impl Router {
                     u16::try_from(at).unwrap_or(NONE)
                 }
             };
-            *slot = Route { handler: u16::try_from(i).unwrap_or(NONE), lane, sealed: spec.encrypt };
+            let handler = u16::try_from(i).unwrap_or(NONE);
+            *slot = Route { handler, lane, sealed: spec.encrypt, priority: spec.priority };
         }
         Ok(Router { table: Arc::new(Table { routes, handlers, hooks, lanes: lanes.len(), states }) })
     }

@@ -90,6 +90,19 @@ impl FrameKind {
         matches!(self, FrameKind::Notify | FrameKind::Request)
     }
 
+    /// Only what can be as long as users like is ever cut.
+    pub(crate) const fn may_go_on(self) -> bool {
+        matches!(
+            self,
+            FrameKind::Notify
+                | FrameKind::Request
+                | FrameKind::Reply
+                | FrameKind::Error
+                | FrameKind::Item
+                | FrameKind::Continue
+        )
+    }
+
     /// Only packets carry metadata.
     const fn may_have_metadata(self) -> bool {
         self.has_opcode()
@@ -103,6 +116,8 @@ pub struct Head {
     pub kind: FrameKind,
     /// Whether the payload starts with a metadata block.
     pub metadata: bool,
+    /// Whether more fragments of the message follow, in frames of the kind [`FrameKind::Continue`].
+    pub more: bool,
     /// The call it belongs to.
     pub id: CallId,
     /// The packet it carries.
@@ -112,17 +127,17 @@ pub struct Head {
 impl Head {
     /// The head of a frame about a call.
     pub const fn of_call(kind: FrameKind, id: CallId) -> Self {
-        Self { kind, metadata: false, id, opcode: Opcode::new(0) }
+        Self { kind, metadata: false, more: false, id, opcode: Opcode::new(0) }
     }
 
     /// The head of a request.
     pub const fn request(id: CallId, opcode: Opcode) -> Self {
-        Self { kind: FrameKind::Request, metadata: false, id, opcode }
+        Self { kind: FrameKind::Request, metadata: false, more: false, id, opcode }
     }
 
     /// The head of a one-way packet.
     pub const fn notify(opcode: Opcode) -> Self {
-        Self { kind: FrameKind::Notify, metadata: false, id: CallId::new(0), opcode }
+        Self { kind: FrameKind::Notify, metadata: false, more: false, id: CallId::new(0), opcode }
     }
 
     /// The head of a frame that belongs to no call and carries no packet.
@@ -134,6 +149,13 @@ impl Head {
     #[must_use]
     pub const fn with_metadata(mut self) -> Self {
         self.metadata = true;
+        self
+    }
+
+    /// Says that more fragments follow.
+    #[must_use]
+    pub const fn with_more(mut self) -> Self {
+        self.more = true;
         self
     }
 }
@@ -152,7 +174,7 @@ pub struct Parsed {
 pub fn put_head(out: &mut Vec<u8>, head: Head) {
     let mut buf = [0u8; 1 + 5 + 2];
     let mut n = 1;
-    buf[0] = head.kind.bits() | if head.metadata { METADATA } else { 0 };
+    buf[0] = head.kind.bits() | if head.metadata { METADATA } else { 0 } | if head.more { MORE } else { 0 };
     if head.kind.has_id() {
         n += varint::put(u64::from(head.id.get()), &mut buf[n..]);
     }
@@ -176,11 +198,15 @@ pub fn parse(body: &[u8], at: usize) -> Result<Parsed, ProtocolError> {
     let (&tag, mut rest) = rest.split_first().ok_or(bad("empty"))?;
     let kind = FrameKind::from_bits(tag & KIND_MASK).ok_or(bad("kind 0"))?;
     let metadata = tag & METADATA != 0;
-    if tag & !(KIND_MASK | METADATA) != 0 {
+    if tag & !(KIND_MASK | METADATA | MORE) != 0 {
         return Err(bad("reserved or unsupported flag"));
     }
     if metadata && !kind.may_have_metadata() {
         return Err(bad("metadata on a frame that carries no packet"));
+    }
+    let more = tag & MORE != 0;
+    if more && !kind.may_go_on() {
+        return Err(bad("more fragments of what is never cut"));
     }
     let mut id = 0;
     if kind.has_id() {
@@ -200,7 +226,7 @@ pub fn parse(body: &[u8], at: usize) -> Result<Parsed, ProtocolError> {
         return Err(bad("payload longer than its record"));
     }
     let start = body.len() - rest.len();
-    let head = Head { kind, metadata, id: CallId::new(id), opcode: Opcode::new(opcode) };
+    let head = Head { kind, metadata, more, id: CallId::new(id), opcode: Opcode::new(opcode) };
     Ok(Parsed { head, payload: start..start + len })
 }
 
@@ -216,6 +242,7 @@ const fn bad(what: &'static str) -> ProtocolError {
 
 const KIND_MASK: u8 = 0x0f;
 const METADATA: u8 = 0x40;
+const MORE: u8 = 0x10;
 
 #[cfg(test)]
 mod tests {
@@ -229,6 +256,7 @@ mod tests {
                 let head = Head {
                     kind,
                     metadata: kind.may_have_metadata(),
+                    more: kind.may_go_on() && id != 1,
                     id: CallId::new(if kind.has_id() { id } else { 0 }),
                     opcode: Opcode::new(if kind.has_opcode() { 0xabcd } else { 0 }),
                 };
@@ -258,7 +286,13 @@ mod tests {
     fn reserved_bits_and_kinds_are_checked() {
         assert!(parse(&[0x00, 0x00, 0x00], 0).is_err());
         assert!(parse(&[0x83, 0x00, 0x00], 0).is_err());
-        assert!(parse(&[0x13, 0x00, 0x00], 0).is_err());
+        assert!(parse(&[0x23, 0x00, 0x00], 0).is_err());
+        for never_cut in [0x15, 0x17, 0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x1e, 0x1f] {
+            assert!(parse(&[never_cut, 0x00, 0x00], 0).is_err(), "{never_cut:#x}");
+        }
+        // Metadata belongs to the first fragment.
+        assert!(parse(&[0x4d, 0x00, 0x00], 0).is_err());
+        assert!(parse(&[0x5d, 0x00, 0x00], 0).is_err());
         assert!(parse(&[0x43, 0x00, 0x00], 0).is_err());
         assert!(matches!(parse(&[0x0f, 5, 0], 0).unwrap().head.kind, FrameKind::Unknown(15)));
     }

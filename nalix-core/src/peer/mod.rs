@@ -4,9 +4,11 @@
 mod attached;
 mod attributes;
 mod calls;
+mod commands;
 mod early;
 mod error;
 mod handle;
+mod large;
 mod latest;
 mod number;
 mod push;
@@ -18,9 +20,10 @@ mod waiters;
 
 pub(crate) use self::{
     calls::Answer,
+    commands::Commands,
     number::Number,
     push::Pushed,
-    shared::{Commands, Setup, Shared},
+    shared::{Setup, Shared},
 };
 pub use self::{
     early::EarlyRequest,

@@ -22,6 +22,11 @@ pub(super) fn check(cx: &mut Ctxt, packet: &mut Packet) {
             "`error` needs `reply`: a packet that is not answered cannot be answered with an error",
         );
     }
+    if let Some(priority) = &keys.priority
+        && !["control", "high", "normal", "bulk"].contains(&priority.value().as_str())
+    {
+        cx.error(priority, "a priority is `\"control\"`, `\"high\"`, `\"normal\"` or `\"bulk\"`");
+    }
     for (key, ty) in [&mut keys.reply, &mut keys.error].into_iter().flatten() {
         let before = cx.count();
         Borrowed { cx, what: key.to_string() }.visit_type(ty);

@@ -46,6 +46,20 @@ pub(super) fn expand(packet: &Packet, failed: bool) -> TokenStream {
             const ENCRYPT: ::core::primitive::bool = true;
         )
     });
+    let priority = packet.keys.priority.as_ref().and_then(|priority| {
+        let variant = match priority.value().as_str() {
+            "control" => quote!(Control),
+            "high" => quote!(High),
+            "normal" => quote!(Normal),
+            "bulk" => quote!(Bulk),
+            _ => return None,
+        };
+        let priority = quote!(#krate::packet::Priority);
+        Some(quote!(
+            const PRIORITY: ::core::option::Option<#priority> =
+                ::core::option::Option::Some(#priority::#variant);
+        ))
+    });
     let registration = (!failed).then(|| registration(packet));
     quote! {
         #[automatically_derived]
@@ -55,6 +69,7 @@ pub(super) fn expand(packet: &Packet, failed: bool) -> TokenStream {
             const NAME: &'static ::core::primitive::str = #name;
             const EXACT: ::core::primitive::bool = #exact;
             #encrypt
+            #priority
         }
         #shape
         #opcode_check

@@ -22,6 +22,7 @@ pub(crate) struct Keys {
     pub(crate) error: Option<(Ident, Type)>,
     pub(crate) exact: bool,
     pub(crate) encrypt: bool,
+    pub(crate) priority: Option<LitStr>,
     pub(crate) rename: Option<LitStr>,
     pub(crate) krate: Option<Path>,
 }
@@ -40,6 +41,7 @@ impl From<Args> for Keys {
             error: args.ty("error"),
             exact: args.flag("exact").is_some(),
             encrypt: args.flag("encrypt").is_some(),
+            priority: args.text("priority"),
             rename: args.text("rename"),
             krate: args.path("crate").map(|(_, path)| path),
         }
@@ -68,6 +70,7 @@ const KNOWN: Known = Known {
         ("error", Kind::Type),
         ("exact", Kind::Flag),
         ("encrypt", Kind::Flag),
+        ("priority", Kind::Text),
         ("rename", Kind::Text),
         ("crate", Kind::Path),
     ],
