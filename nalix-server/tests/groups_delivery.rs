@@ -301,7 +301,22 @@ async fn large_droppable_packets_do_not_pile_up() {
     assert_eq!((next_block(&mut peer).await, next_block(&mut peer).await), (5, 0));
 }
 
-/// Neither does a small one overtake the large one that it replaces, nor is what waits for that forgotten.
+/// Over a link that never makes the driver wait, nothing else would remind it.
+#[tokio::test]
+async fn a_latest_packet_that_waits_for_a_large_one_is_not_forgotten() {
+    let server = server(Nothing, Options::default()).await;
+    let group = server.hub().group("g");
+    let (mut peer, connection) = deaf(&server, 1 << 20).await;
+    group.join(&connection);
+    for n in 1..4 {
+        assert_eq!(group.with(Delivery::Latest(n)).send(&large(n as u32)).queued, 1);
+    }
+    for n in 1..4 {
+        assert_eq!(next_block(&mut peer).await, n);
+    }
+}
+
+/// A small one does not overtake the large one that it replaces.
 #[tokio::test]
 async fn the_latest_comes_last_also_behind_a_large_one() {
     let server = server(Nothing, Options::default()).await;
