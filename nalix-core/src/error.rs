@@ -190,6 +190,12 @@ pub enum ProtocolError {
         /// How many bytes are missing at the least.
         missing: usize,
     },
+    /// The link ended inside a message that came in fragments.
+    #[error("the link ended {missing} bytes before the end of a message")]
+    CutMessage {
+        /// How many bytes of its payload are missing, or of all such messages if there are several.
+        missing: usize,
+    },
     /// A sealed record is not the one that the peer sealed at this place.
     #[error("a sealed record did not open")]
     Unauthentic,

@@ -41,6 +41,25 @@ pub trait Packet: Encode + Describe {
     const STREAMS: bool = false;
     /// Whether a stream of chunks follows it.
     const UPLOADS: bool = false;
+    /// How urgent it and its answer are where they do not fit a frame. `None`: by their size.
+    const PRIORITY: Option<Priority> = None;
+}
+
+/// How urgent a message is that is too long for one frame: how much of the link it gets beside others of its kind.
+///
+/// Whoever declares the packet says so; an answer has the priority of its packet. Messages that fit a frame do not wait for
+/// longer ones of whatever priority. None ever waits for the others to be done: when all have something to send, of 15
+/// fragments 8 are control, 4 high, 2 normal and 1 bulk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Priority {
+    /// What keeps a system going.
+    Control,
+    /// What somebody waits for.
+    High,
+    /// Everything else.
+    Normal,
+    /// What may take its time: files, backups. What is over 1 MiB is bulk unless its packet says otherwise.
+    Bulk,
 }
 
 /// A packet that is answered.

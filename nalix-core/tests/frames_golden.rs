@@ -80,7 +80,7 @@ fn handshakes_have_their_golden_bytes() {
         Answer::parse(&body_of(RecordKind::HelloReply, &bytes)).unwrap().to_bytes(),
         bytes[record::HEADER..]
     );
-    assert_eq!((terms.version, terms.max_message, terms.calls_out), (1, 1 << 20, 1024));
+    assert_eq!((terms.version, terms.message_out, terms.calls_out), (1, 1 << 20, 1024));
 
     let bytes = golden.take("hello", "versions 0 to 9, 2 bytes of a later one");
     let hello = Hello::parse(&body_of(RecordKind::Hello, &bytes)).unwrap();
@@ -227,6 +227,36 @@ fn messages(golden: &Golden) {
         golden.frame(words, Head::plain(FrameKind::Control), &body);
         assert_eq!(Control::decode(&Bytes::from(body)).unwrap(), message);
     }
+}
+
+#[test]
+fn messages_in_fragments_have_their_golden_bytes() {
+    let golden = Golden::read(&["message", "given up"]);
+    let request = Head::request(CallId::new(5), Opcode::new(0x1001));
+    let remain = Metadata::remaining(Duration::from_millis(2_500));
+    for (words, head, metadata, len) in [
+        ("request 5 of 0x1001, 16,385 bytes of 0x2a", request, Metadata::default(), 16_385),
+        (
+            "reply 300, 16,386 bytes of 0x2a",
+            Head::of_call(FrameKind::Reply, CallId::new(300)),
+            Metadata::default(),
+            16_386,
+        ),
+        ("request 5, 2.5 s remain, 16,385 bytes", request, remain, 16_385),
+    ] {
+        let bytes = golden.take("message", words);
+        let mut out = Outbound::new(100_000);
+        out.append(Cover::Plain, head, metadata, 0, |w| w.put(&vec![0x2a; len])).unwrap();
+        assert!(out.take(Vec::new()) == bytes, "{words}");
+        let frames = receive(&bytes).unwrap();
+        assert_eq!((frames.len(), frames[0].kind, frames[0].id), (1, head.kind, head.id), "{words}");
+        assert_eq!((&frames[0].payload[..], frames[0].metadata), (&vec![0x2a; len][..], metadata), "{words}");
+    }
+    let mut out = Vec::new();
+    frame::put_head(&mut out, Head::of_call(FrameKind::Continue, CallId::new(3)));
+    out.push(0);
+    assert_eq!(out, golden.take("given up", "slot 3"));
+    golden.finish();
 }
 
 #[test]

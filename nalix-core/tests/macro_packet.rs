@@ -96,7 +96,7 @@ fn packets_are_values_too() {
 fn registry_has_all_by_opcode_and_name() {
     let registry = Registry::global().unwrap();
     let opcodes: Vec<_> = registry.iter().map(|info| info.opcode.get()).collect();
-    assert_eq!(opcodes, [0x0100, 0x1001, 0x1002, 0x1003, 0x1004, 0xffff]);
+    assert_eq!(opcodes, [0x0100, 0x1001, 0x1002, 0x1003, 0x1004, 0x1f01, 0x1f02, 0x1f03, 0x1f04, 0xffff]);
     assert_eq!(registry.by_name("sign-in").unwrap().opcode, Login::OPCODE);
     assert!(registry.by_name("Login").is_none());
 }
@@ -203,4 +203,26 @@ fn duplicates_name_both_places() {
 fn errors_are_values_too() {
     assert_eq!(to_vec(&LoginError::BadPassword).unwrap(), [0]);
     assert_eq!(to_vec(&LoginError::Banned { until: 1 }).unwrap(), [1, 1, 0, 0, 0, 0, 0, 0, 0]);
+}
+
+#[packet(opcode = 0x1f01, reply = u8, priority = "control")]
+struct Heal;
+
+#[packet(opcode = 0x1f02, priority = "high")]
+struct Alarm;
+
+#[packet(opcode = 0x1f03, priority = "normal")]
+struct Chat;
+
+#[packet(opcode = 0x1f04, reply = u8, priority = "bulk")]
+struct Backup<'a>(&'a [u8]);
+
+#[test]
+fn the_priority_is_what_the_packet_says() {
+    use nalix_core::packet::Priority;
+    assert_eq!(Heal::PRIORITY, Some(Priority::Control));
+    assert_eq!(Alarm::PRIORITY, Some(Priority::High));
+    assert_eq!(Chat::PRIORITY, Some(Priority::Normal));
+    assert_eq!(Backup::PRIORITY, Some(Priority::Bulk));
+    assert_eq!(Ping::PRIORITY, None);
 }

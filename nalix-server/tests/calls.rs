@@ -7,7 +7,7 @@ mod support;
 use std::{sync::Arc, time::Duration};
 
 use nalix_client::{Client, Session};
-use nalix_core::{Connection, RequestError, wire::to_vec};
+use nalix_core::{Connection, RequestError, frame::FrameKind, wire::to_vec};
 use nalix_server::{Context, Options, Server, packet, packet_controller};
 use tokio::{
     sync::{Notify, Semaphore},
@@ -273,8 +273,19 @@ async fn answers_larger_than_the_outbox_all_come() {
         let fill = |id, n: u32| request(id, 0x1005, &to_vec(&Fill(n)).unwrap());
         let (big, small) = (fill(0, 300_000), fill(1, 1_000));
         peer.send(&[big, small.clone(), fill(2, 5), fill(3, 2_000)]).await;
-        for (id, n) in [(0, 300_000), (1, 1_000), (2, 5), (3, 2_000)] {
-            assert_eq!(peer.reply(id).await, to_vec(&vec![1u8; n]).unwrap());
+        // The first goes in fragments, so that the others may overtake it.
+        let mut answers = Vec::new();
+        for _ in 0..4 {
+            let frame = peer.frame().await.unwrap();
+            assert_eq!(frame.kind, FrameKind::Reply, "{frame:?}");
+            answers.push((frame.id.get(), frame.payload));
+        }
+        answers.sort_by_key(|(id, _)| *id);
+        for ((id, payload), (expected, n)) in
+            answers.into_iter().zip([(0, 300_000), (1, 1_000), (2, 5), (3, 2_000)])
+        {
+            assert_eq!(id, expected);
+            assert!(payload == to_vec(&vec![1u8; n]).unwrap(), "{id}");
         }
         // The link is read again, and whoever asks next is answered.
         peer.send(&[small]).await;

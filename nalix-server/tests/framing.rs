@@ -83,9 +83,9 @@ async fn connect(server_max: usize, client_max: usize) -> (Both, Peer, Peer, Ses
     let (at_server, at_client) = (Peer::default(), Peer::default());
     let mut options = Options::default();
     options.outbox = 64 << 20;
-    options.max_message = server_max;
+    (options.max_message, options.max_send) = (server_max, server_max);
     let mut both = Both::with(at_server.clone(), options.clone()).await;
-    options.max_message = client_max;
+    (options.max_message, options.max_send) = (client_max, client_max);
     both.client_options = options;
     let session = both.client_serving(at_client.clone()).await;
     (both, at_server, at_client, session)
@@ -151,12 +151,47 @@ async fn the_largest_message_arrives_and_one_byte_more_fails_at_its_sender() {
     }
 }
 
-/// The highest limit there is. A higher setting means the same.
+/// Each direction has its own limit: the smaller of what one side sends and the other takes.
 #[tokio::test(start_paused = true)]
-async fn the_highest_limit_is_one_that_records_can_hold() {
+async fn the_limits_of_the_two_directions_do_not_depend_on_each_other() {
+    const K: usize = 1_024;
+    let limits = [100, 16 * K, 16 * K + 1, 100 * K];
+    for (sends, takes) in limits.iter().flat_map(|&a| limits.map(|b| (a, b))) {
+        let (at_server, at_client) = (Peer::default(), Peer::default());
+        let mut options = Options::default();
+        options.max_message = takes;
+        let mut both = Both::with(at_server.clone(), options.clone()).await;
+        (options.max_message, options.max_send) = (200 * K, sends);
+        both.client_options = options;
+        let session = both.client_serving(at_client.clone()).await;
+        let (up, down) = (sends.min(takes), 200 * K);
+        let end = both.server_end().await;
+        assert_eq!((session.connection().max_message(), session.connection().max_received()), (up, down));
+        assert_eq!((end.max_message(), end.max_received()), (down, takes));
+        assert_eq!(session.request(Measure(Blob(up))).await, Ok(up as u64));
+        let refused = session.request(Measure(Blob(up + 1))).await;
+        assert_eq!(refused, Err(RequestError::TooLarge { limit: up }));
+        let give = |size: usize| session.request(Give { size: size as u64, fail: false });
+        assert_eq!(give(down).await, Ok(Blob(down)));
+        assert_eq!(give(down + 1).await.unwrap_err().code(), Some(Code::ResourceExhausted));
+        assert_eq!(outcome(&end, down as u64).await, Outcome::Size(down as u64));
+        assert_eq!(outcome(&end, down as u64 + 1).await, Outcome::TooLarge(down as u64));
+    }
+}
+
+/// The highest limit there is: a higher setting means the same.
+#[tokio::test(start_paused = true)]
+async fn the_highest_limit_is_the_one_that_is_documented() {
     let (_both, _, _, session) = connect(usize::MAX, usize::MAX).await;
+    assert_eq!(session.connection().max_message(), nalix_core::session::MAX_MESSAGE);
+    assert_eq!(session.request(Measure(Blob(3))).await, Ok(3));
+}
+
+/// More than one record could hold.
+#[tokio::test(start_paused = true)]
+async fn messages_of_32_mib_arrive() {
+    let (_both, _, _, session) = connect(32 << 20, 32 << 20).await;
     let limit = session.connection().max_message();
-    assert_eq!(limit, nalix_core::session::MAX_MESSAGE);
     assert_eq!(session.request(Measure(Blob(limit))).await, Ok(limit as u64));
     assert_eq!(session.request(Measure(Blob(limit + 1))).await, Err(RequestError::TooLarge { limit }));
     let give = Give { size: limit as u64, fail: true };
@@ -224,7 +259,7 @@ async fn a_reply_of_a_layer_that_is_too_large_is_told_to_its_caller() {
         }
     }
     let mut options = Options::default();
-    options.max_message = 2_000;
+    options.max_send = 2_000;
     let server = Server::builder().plaintext().no_listener().options(options).controller(Peer::default());
     let server = server.layer(tower::layer::layer_fn(Generous)).build().await.unwrap().handle();
     let both = Both { server, capacity: 1 << 16, client_options: Options::default() };

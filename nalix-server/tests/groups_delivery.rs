@@ -248,7 +248,7 @@ async fn a_confidential_packet_goes_to_no_member_in_the_clear() {
 #[tokio::test]
 async fn a_packet_over_the_message_limit_fails_for_that_member_alone() {
     let mut options = Options::default();
-    options.max_message = 500;
+    options.max_send = 500;
     let server = server(Nothing, options).await;
     let group = server.hub().group("g");
     let ear = Ear::default();
@@ -261,6 +261,80 @@ async fn a_packet_over_the_message_limit_fails_for_that_member_alone() {
     assert_eq!(group.send(&Text { n: 5 }).queued, 1);
     ear.0.has(1).await;
     assert_eq!(ear.0.all(), [5]);
+}
+
+fn large(n: u32) -> Block {
+    Block { n, data: vec![7; 200 * 1024] }
+}
+
+/// The number in the next frame, which must be a block.
+async fn next_block(peer: &mut RawPeer) -> u32 {
+    let frame = peer.frame().await.unwrap();
+    assert_eq!((frame.kind, frame.opcode.get(), frame.unfinished), (FrameKind::Notify, 0x3001, None));
+    from_slice::<Block>(&frame.payload).unwrap().n
+}
+
+#[tokio::test]
+async fn what_does_not_fit_a_frame_arrives_whatever_the_delivery() {
+    let server = server(Nothing, Options::default()).await;
+    let group = server.hub().group("g");
+    let (mut peer, connection) = deaf(&server, LINK).await;
+    group.join(&connection);
+    for (n, delivery) in
+        [Delivery::Reliable, Delivery::Droppable, Delivery::Latest(1)].into_iter().enumerate()
+    {
+        assert_eq!(group.with(delivery).send(&large(n as u32)).queued, 1, "{delivery:?}");
+        assert_eq!(next_block(&mut peer).await, n as u32, "{delivery:?}");
+    }
+}
+
+#[tokio::test]
+async fn large_droppable_packets_do_not_pile_up() {
+    let server = server(Nothing, Options::default()).await;
+    let group = server.hub().group("g");
+    let (mut peer, connection) = deaf(&server, LINK).await;
+    group.join(&connection);
+    let droppable = group.with(Delivery::Droppable);
+    let sent: Vec<_> = (0..5).map(|n| droppable.send(&large(n)).queued).collect();
+    assert_eq!(sent, [1, 0, 0, 0, 0]);
+    assert_eq!(droppable.send(&block(5)).queued, 1, "it does not wait for large ones");
+    assert_eq!((next_block(&mut peer).await, next_block(&mut peer).await), (5, 0));
+}
+
+/// Over a link that never makes the driver wait, nothing else would remind it.
+#[tokio::test]
+async fn a_latest_packet_that_waits_for_a_large_one_is_not_forgotten() {
+    let server = server(Nothing, Options::default()).await;
+    let group = server.hub().group("g");
+    let (mut peer, connection) = deaf(&server, 1 << 20).await;
+    group.join(&connection);
+    for n in 1..4 {
+        assert_eq!(group.with(Delivery::Latest(n)).send(&large(n as u32)).queued, 1);
+    }
+    for n in 1..4 {
+        assert_eq!(next_block(&mut peer).await, n);
+    }
+}
+
+/// A small one does not overtake the large one that it replaces.
+#[tokio::test]
+async fn the_latest_comes_last_also_behind_a_large_one() {
+    let server = server(Nothing, Options::default()).await;
+    let group = server.hub().group("g");
+    let (mut peer, connection) = deaf(&server, LINK).await;
+    group.join(&connection);
+    let latest = |key, block: &Block| assert_eq!(group.with(Delivery::Latest(key)).send(block).queued, 1);
+    latest(1, &large(1));
+    group.send(&Text { n: 1 });
+    let text = peer.frame().await.unwrap();
+    assert_eq!(text.opcode.get(), 0x3003, "the first fragments are behind it");
+    latest(1, &large(2));
+    latest(2, &large(4));
+    latest(1, &block(3));
+    for n in [1, 3, 4] {
+        assert_eq!(next_block(&mut peer).await, n);
+    }
+    peer.ping().await;
 }
 
 /// The way to wait for one connection where a group would close it.

@@ -331,7 +331,8 @@ async fn absurd_limits_in_a_hello_are_only_limits() {
         peer.write(&record::build(RecordKind::Hello, &hello.body())).await;
         peer.finish_handshake().await;
         let end = both.server_end().await;
-        assert_eq!(end.max_message(), max_message.min(1 << 20));
+        assert_eq!(end.max_message(), max_message.min(16 << 20));
+        assert_eq!(end.max_received(), 16 << 20);
         if max_message >= 4 {
             peer.send(&[double(0)]).await;
             assert_eq!(peer.reply(0).await, to_vec(&8u32).unwrap());

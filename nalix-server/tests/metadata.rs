@@ -238,6 +238,15 @@ async fn it_does_not_count_for_the_message_limit() {
     assert_eq!(blob(998).await, Ok(998 + value.len() as u32));
 }
 
+#[tokio::test(start_paused = true)]
+async fn it_arrives_with_what_does_not_fit_a_frame() {
+    let both = Both::with(Lab::default(), Options::default()).await;
+    let session = both.client().await;
+    let value = vec![1; MAX_ENTRIES - 5];
+    let request = session.request(Blob { bytes: vec![0; 200_000] }).metadata("k", &value);
+    assert_eq!(request.await, Ok(200_000 + value.len() as u32));
+}
+
 /// A request that waits for a free slot, or a packet for room, is sent with all that belongs to it.
 #[tokio::test(start_paused = true)]
 async fn what_waits_keeps_it() {

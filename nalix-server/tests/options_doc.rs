@@ -32,9 +32,9 @@ fn the_options_of_security_have_the_documented_defaults() {
         assert!(text.contains(&format!("{option}: {default}")), "{option} of {text}");
     }
     assert_eq!(Pinned::new(secured.identity.public_key()).sealing, Sealing::All);
-    let limit = "0 to 16,759,776";
+    let limit = "0 to 1,073,741,824";
     assert_eq!(limit.split(' ').next_back().unwrap().replace(',', ""), MAX_MESSAGE.to_string());
-    assert!(DOC.contains(limit) && PROTOCOL.contains("at most 16,759,776"));
+    assert!(DOC.contains(limit) && PROTOCOL.contains("at most 1,073,741,824 in this implementation"));
 }
 
 /// Builders hold more than options; what the tables say of them must be true.

@@ -197,9 +197,9 @@ async fn no_handshake_time_refuses_every_connection() {
 async fn messages_of_no_bytes_are_all_that_a_limit_of_zero_lets_through() {
     for (ours, theirs) in [(0, 1 << 20), (1 << 20, 0), (0, 0), (1, 1)] {
         let mut options = Options::default();
-        options.max_message = theirs;
+        (options.max_message, options.max_send) = (theirs, theirs);
         let (server, _) = serve(options.clone()).await;
-        options.max_message = ours;
+        (options.max_message, options.max_send) = (ours, ours);
         let session = connect(&server, options).await.unwrap();
         let limit = ours.min(theirs);
         assert_eq!(session.connection().max_message(), limit);

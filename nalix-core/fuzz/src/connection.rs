@@ -192,20 +192,22 @@ pub(crate) struct Asked {
 impl Asked {
     pub(crate) fn of((frames, well_formed): (Vec<Frame>, bool), secured: bool) -> Self {
         let answered = |frame: &&Frame| {
-            !matches!(
-                frame.kind,
-                FrameKind::Notify
-                    | FrameKind::Reply
-                    | FrameKind::Error
-                    | FrameKind::Cancel
-                    | FrameKind::Item
-                    | FrameKind::End
-                    | FrameKind::Credit
-                    | FrameKind::Ping
-                    | FrameKind::Pong
-                    | FrameKind::Ack
-                    | FrameKind::Control
-            )
+            let dropped = frame.unfinished.is_some() && frame.kind != FrameKind::Request;
+            !dropped
+                && !matches!(
+                    frame.kind,
+                    FrameKind::Notify
+                        | FrameKind::Reply
+                        | FrameKind::Error
+                        | FrameKind::Cancel
+                        | FrameKind::Item
+                        | FrameKind::End
+                        | FrameKind::Credit
+                        | FrameKind::Ping
+                        | FrameKind::Pong
+                        | FrameKind::Ack
+                        | FrameKind::Control
+                )
         };
         let unsealed = |frame: &Frame| secured && !frame.sealed;
         let ends = |frame: &Frame| match frame.kind {

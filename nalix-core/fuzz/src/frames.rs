@@ -4,8 +4,9 @@
 use bytes::Bytes;
 use nalix_core::{
     error::ProtocolError,
+    frame::FRAGMENT,
     record::{HEADER, RecordKind, build},
-    session::{Cover, Frame, Inbound, Outbound, max_record},
+    session::{Cover, Frame, Inbound, MAX_RECORD, Outbound},
 };
 
 /// The first two bytes choose a message limit and how the others are cut.
@@ -29,7 +30,7 @@ pub(crate) type Taken = (Vec<Frame>, Option<ProtocolError>);
 fn take_apart<'a>(max_message: usize, reads: impl IntoIterator<Item = &'a [u8]>) -> Taken {
     let mut inbound = Inbound::new(0);
     inbound.establish(max_message);
-    take(inbound, max_record(max_message), reads)
+    take(inbound, MAX_RECORD, reads)
 }
 
 /// All that comes out, and the error at its end if there is one. `most` is the longest body.
@@ -56,6 +57,7 @@ pub(crate) fn take<'a>(
                 }
             }
         }
+        assert!(frames.iter().map(|frame| frame.payload.len()).sum::<usize>() <= received);
         assert!(inbound.buffer().capacity() <= 256 * 1024 + 4 * received.min(most + HEADER));
     }
     let end = inbound.end().err();
@@ -65,18 +67,22 @@ pub(crate) fn take<'a>(
 /// A frame that has been read can be written, and read again.
 fn again(max_message: usize, frame: &Frame) {
     use nalix_core::frame::{FrameKind, Head};
+    // A control frame may come out of an Abort record, which may be longer than any frame.
+    if frame.unfinished.is_some() || (frame.kind == FrameKind::Control && frame.payload.len() > FRAGMENT) {
+        return;
+    }
     let mut head = Head::plain(frame.kind);
     (head.upload, head.id, head.opcode) = (frame.upload, frame.id, frame.opcode);
     let mut out = Outbound::new(max_message.max(frame.payload.len()));
     let write = |w: &mut nalix_core::wire::Writer<'_>| w.put(&frame.payload);
     let metadata = (frame.metadata, frame.entries.as_ref());
     out.append_with(Cover::Plain, head, metadata, frame.payload.len() / 2, write).unwrap();
-    let bytes = out.take(Vec::new());
-    let (frames, error) = take_apart(max_message, [&bytes[..]]);
-    // A control frame may come out of an Abort record, which may be longer than any frame.
-    if frame.kind != FrameKind::Control {
-        assert_eq!((&frames[..], error), (std::slice::from_ref(frame), None));
+    let mut bytes = Vec::new();
+    while !out.is_empty() {
+        bytes.extend(out.take(Vec::new()));
     }
+    let (frames, error) = take_apart(max_message, [&bytes[..]]);
+    assert_eq!((&frames[..], error), (std::slice::from_ref(frame), None));
 }
 
 /// The same for the records of a handshake.

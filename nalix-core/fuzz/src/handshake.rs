@@ -38,7 +38,7 @@ fn hello(body: &Bytes) {
     assert_eq!(hello.body(), body[..]);
     let Ok(responder) = Responder::read(&hello, params(), &ServerSecurity::Plaintext, None) else { return };
     let Ok(accepted) = responder.accept(None) else { return };
-    assert!(accepted.terms.max_message <= 1 << 20);
+    assert!(accepted.terms.message_in == 1 << 20);
     assert!(accepted.reply.len() <= record::HEADER + MAX_HELLO);
     let reply = Bytes::from(accepted.reply).slice(record::HEADER..);
     // Both sides have the same packets here, so whatever the fingerprints are, the contracts fit.
@@ -49,7 +49,7 @@ fn reply(body: &Bytes) {
     let Ok(answer) = Answer::parse(body) else { return };
     assert_eq!(Answer::parse(&answer.to_bytes().into()), Ok(answer.clone()));
     match initiator().finish(body, UNIX_EPOCH) {
-        Ok(connected) => assert!(connected.terms.max_message <= 1 << 20),
+        Ok(connected) => assert!(connected.terms.message_in == 1 << 20),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 }

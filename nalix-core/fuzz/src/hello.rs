@@ -192,7 +192,7 @@ fn in_proportion(offer: &Offer, received: usize) {
 }
 
 fn check(accepted: &Accepted, hello: &Hello) {
-    assert!(accepted.terms.max_message <= 1 << 20);
+    assert!(accepted.terms.message_in == 1 << 20);
     assert_ne!(accepted.terms.sealing, Sealing::None);
     assert!(accepted.secrets.is_some());
     assert!(accepted.reply.len() <= record::HEADER + MAX_HELLO);
@@ -213,7 +213,7 @@ fn refusal(body: &[u8]) -> AnswerError {
 /// Both sides have come to the same.
 fn fits(accepted: Accepted, connected: Connected, grant: Option<&Grant>) {
     let (ours, theirs) = (connected.terms, accepted.terms);
-    assert_eq!((ours.max_message, ours.sealing), (theirs.max_message, theirs.sealing));
+    assert_eq!((ours.message_out, ours.sealing), (theirs.message_in, theirs.sealing));
     assert_eq!((ours.calls_in, ours.calls_out), (theirs.calls_out, theirs.calls_in));
     assert_eq!(connected.server_key, Some(keys::SERVER.public_key()));
     let (mut one, (mut other, secret)) = (connected.secrets.unwrap(), accepted.secrets.unwrap());

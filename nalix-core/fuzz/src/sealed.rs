@@ -12,7 +12,7 @@ use nalix_core::{
         self, Chosen, HEADER, Key, MAX_RECORDS, Opener, Portable, RECORDS_PER_KEY, RecordKind, Sealer, Suite,
         Suites, TAG,
     },
-    session::{Cover, Frame, Inbound, Outbound, max_record},
+    session::{Cover, Frame, Inbound, MAX_RECORD, Outbound},
     wire::Writer,
 };
 
@@ -35,7 +35,7 @@ fn received(sealing: Sealing, input: &[u8]) {
     let read = |step: usize| {
         let mut inbound = Inbound::new(0);
         inbound.establish_secured(max_message, Opener::new(key()), sealing);
-        take(inbound, max_record(max_message) + TAG, stream.chunks(step))
+        take(inbound, MAX_RECORD + TAG, stream.chunks(step))
     };
     let whole = read(stream.len().max(1));
     assert_eq!(whole, read(usize::from(*step).max(1)));
@@ -65,7 +65,7 @@ fn sent(sealing: Sealing, input: &[u8]) {
         n => usize::from(n),
     };
     script.change(&mut changed);
-    let taken = take(inbound(sealing, start), max_record(MAX_MESSAGE) + TAG, changed.chunks(step));
+    let taken = take(inbound(sealing, start), MAX_RECORD + TAG, changed.chunks(step));
     judge(sealing, &wire, &records, &heard, &changed, taken);
 }
 
@@ -109,9 +109,9 @@ fn say(sealing: Sealing, start: Start, script: &mut Script<'_>) -> (Vec<Said>, V
             }
             _ => Metadata::default(),
         };
-        // Mostly short, but long enough to fill records.
+        // Mostly short, but long enough to fill records. None is so long that it would be cut.
         let len = match script.short() {
-            n if n >= 0x8000 => n - 0x8000,
+            n if n >= 0x8000 => (n - 0x8000) / 2,
             n => n & 0xff,
         };
         let payload = Bytes::from(vec![script.byte(); len]);
@@ -175,7 +175,7 @@ fn head(script: &mut Script<'_>) -> Head {
         2 => Head::of_call(FrameKind::Reply, id),
         3 => Head::of_call(FrameKind::Error, id),
         4 => Head::of_call(FrameKind::Cancel, id),
-        5 => Head::of_call(FrameKind::Continue, id),
+        5 => Head::of_call(FrameKind::Item, id),
         6 => Head::of_call(FrameKind::Unknown(14), id),
         7 => Head::plain(FrameKind::Ping),
         8 => Head::plain(FrameKind::Pong),

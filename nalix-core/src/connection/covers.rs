@@ -83,7 +83,8 @@ fn driver(sealing: Sealing) -> (Connection, Driver<MemoryLink>, Arc<AtomicU32>) 
     router.add(Bank(Arc::clone(&runs)));
     let terms = Terms {
         version: 1,
-        max_message: 1_000,
+        message_out: 1_000,
+        message_in: 1_000,
         calls_out: 10,
         calls_in: 10,
         window_out: 0,
@@ -102,7 +103,8 @@ fn driver(sealing: Sealing) -> (Connection, Driver<MemoryLink>, Arc<AtomicU32>) 
 fn frame(kind: FrameKind, sealed: bool, payload: &[u8]) -> Frame {
     let Head { id, opcode, .. } = Head::plain(kind);
     let payload = Bytes::copy_from_slice(payload);
-    Frame { kind, upload: false, id, opcode, sealed, metadata: Metadata::default(), entries: None, payload }
+    let metadata = Metadata::default();
+    Frame { kind, upload: false, id, opcode, sealed, metadata, entries: None, payload, unfinished: None }
 }
 
 fn packet<P: Packet>(kind: FrameKind, sealed: bool, packet: &P) -> Frame {

@@ -18,13 +18,13 @@ use super::{
     patience::Patience,
     phase::Phase,
     timer::Timer,
-    writing::{lost, put},
+    writing::{lost, put_last},
 };
 use crate::{
     CallId, Connection,
     controller::{self, HookFuture, Router, caught},
     error::ProtocolError,
-    frame::{Control, FrameKind, Head},
+    frame::Control,
     link::Link,
     peer::{Arrival, Commands, Shared},
     session::{Cover, Inbound},
@@ -278,7 +278,7 @@ impl<L: Link> Driver<L> {
         }
         self.must_look = true;
         let reason = self.shared.seal(reason, |out, reason| {
-            put(out, Cover::Sealed, Head::plain(FrameKind::Control), &Control::Close(reason.clone()));
+            put_last(out, &Control::Close(reason.clone()));
         });
         let until = self.now().checked_add(self.options.close_timeout);
         self.phase = Phase::Closing { reason, until };
@@ -398,7 +398,8 @@ impl<L: Link> Driver<L> {
         let queued = self.inbox.queued_one_way();
         let limit = self.options.max_queued;
         // A handler may be waiting for the peer's answer, which must not wait behind what floods us.
-        queued >= limit && (queued >= limit.saturating_mul(16) || self.shared.in_flight() == 0)
+        let many = queued >= limit || self.inbox.queued_bytes() > self.options.reassembly / 2;
+        many && (queued >= limit.saturating_mul(16) || self.shared.in_flight() == 0)
     }
 
     /// How much a peer may make us owe it before it is left unread.

@@ -12,8 +12,9 @@ use crate::{
     CallId,
     controller::{Call, CallKind, Panicked, Reply, ReplyBuffer, ReplyKind, caught, unsendable},
     error::{EncodeError, ProtocolError},
-    frame::{Control, FrameKind, Head, Metadata, encode_application, encode_status},
+    frame::{Control, FRAGMENT, FrameKind, Head, Metadata, encode_application, encode_status},
     link::Link,
+    packet::Priority,
     peer::{Answer, Arrival},
     session::{Appended, Cover, Frame, Outbound},
     status::{CloseCode, CloseReason, Code, Status},
@@ -34,6 +35,7 @@ impl<L: Link> Driver<L> {
                 self.unhandled = true;
                 break;
             }
+            self.inbound.set_reassembly(self.options.reassembly.saturating_sub(self.inbox.held()));
             let handled = match self.inbound.next_frame() {
                 Ok(Some(frame)) => self.handle_frame(frame, cx),
                 Ok(None) => break,
@@ -62,6 +64,10 @@ impl<L: Link> Driver<L> {
         frame: Frame,
         cx: &mut Context<'_>,
     ) -> Result<Option<CloseReason>, ProtocolError> {
+        if let Some(why) = frame.unfinished {
+            self.handle_unfinished(&frame, why)?;
+            return Ok(None);
+        }
         let cover = Cover::of(frame.sealed);
         match frame.kind {
             FrameKind::Request => {
@@ -85,6 +91,8 @@ impl<L: Link> Driver<L> {
                 if let Some(answered) = self.inbox.cancel(frame.id) {
                     self.answered.push(answered);
                     self.send_answered();
+                } else {
+                    self.stop_answer(frame.id);
                 }
             }
             FrameKind::Ping => {
@@ -156,7 +164,7 @@ impl<L: Link> Driver<L> {
         if let Some(deadline) = deadline {
             self.arm_for(deadline);
         }
-        let (ticket, mut line) = self.inbox.line_up(route, id, cover, deadline);
+        let (ticket, mut line) = self.inbox.line_up(route, id, cover, deadline, frame.payload.len());
         if line == Line::First {
             match self.gate(cx) {
                 Gate::Open => {}
@@ -261,10 +269,18 @@ impl<L: Link> Driver<L> {
     #[inline]
     fn send_answer(&mut self, (ticket, reply): Answered) {
         match ticket.id {
+            Some(id) if reply.body().len() > FRAGMENT && *reply.kind() == ReplyKind::Value => {
+                if let Err(status) = self.append_large(id, ticket.priority, ticket.cover, reply) {
+                    self.refuse_call(Some(id), ticket.cover, &status);
+                }
+                return;
+            }
             Some(id) => {
                 let failed = match reply.kind() {
                     ReplyKind::Value => self.append_value(id, ticket.cover, reply.body()),
-                    ReplyKind::Application => self.append_application(id, ticket.cover, reply.body()),
+                    ReplyKind::Application => {
+                        self.append_application(id, ticket.priority, ticket.cover, reply.body())
+                    }
                     ReplyKind::Status(status) => {
                         self.refuse_call(Some(id), ticket.cover, status);
                         Ok(())
@@ -312,10 +328,16 @@ impl<L: Link> Driver<L> {
         self.append_reply(|out| out.append(cover, head, Metadata::default(), body.len(), |w| w.put(body)))
     }
 
-    fn append_application(&mut self, id: CallId, cover: Cover, body: &[u8]) -> Result<(), Status> {
+    fn append_application(
+        &mut self,
+        id: CallId,
+        priority: Option<Priority>,
+        cover: Cover,
+        body: &[u8],
+    ) -> Result<(), Status> {
         let head = Head::of_call(FrameKind::Error, id);
         self.append_reply(|out| {
-            out.append_error(cover, head, body.len() + 1, |w| encode_application(w, body))
+            out.append_error_as(priority, cover, head, body.len() + 1, |w| encode_application(w, body))
         })
     }
 
@@ -369,7 +391,7 @@ impl Encode for Raw<'_> {
     }
 }
 
-struct StatusBody<'a>(&'a Status);
+pub(super) struct StatusBody<'a>(pub(super) &'a Status);
 
 impl Encode for StatusBody<'_> {
     fn encode(&self, w: &mut Writer<'_>) {

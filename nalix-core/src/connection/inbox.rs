@@ -12,6 +12,8 @@ use crate::{
     CallId,
     controller::{Call, CallKind, Outcome, Panicked, Reply, ReplyKind, Route, caught},
     error::ProtocolError,
+    frame::FRAGMENT,
+    packet::Priority,
     session::Cover,
     status::{Code, Status},
 };
@@ -25,6 +27,10 @@ pub(super) struct Ticket {
     pub(super) cover: Cover,
     /// The lane that it still holds.
     pub(super) lane: Option<u32>,
+    /// That of its packet, for its answer.
+    pub(super) priority: Option<Priority>,
+    /// How many bytes its packet has, if it came in fragments.
+    large: usize,
     pub(super) deadline: Option<Instant>,
     /// Whether an upload follows the packet.
     pub(super) uploads: bool,
@@ -46,6 +52,10 @@ pub(super) struct Inbox {
     queued_one_way: usize,
     /// How many bytes of items the peer takes on a stream at first.
     window: usize,
+    /// How many bytes the large ones among them have.
+    queued_bytes: usize,
+    /// Bytes of large packets whose handlers have not finished.
+    held: usize,
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +92,8 @@ impl Inbox {
             max_calls,
             queued_one_way: 0,
             window,
+            queued_bytes: 0,
+            held: 0,
         }
     }
 
@@ -115,10 +127,14 @@ impl Inbox {
         id: Option<CallId>,
         cover: Cover,
         deadline: Option<Instant>,
+        len: usize,
     ) -> (Ticket, Line) {
         let lane = route.lane().filter(|&lane| lane < self.lanes.len());
+        let large = if len > FRAGMENT { len } else { 0 };
+        self.held += large;
+        let (lane_id, priority) = (lane.map(|lane| lane as u32), route.priority());
         let uploads = route.uploads() && id.is_some();
-        let ticket = Ticket { id, cover, lane: lane.map(|lane| lane as u32), deadline, uploads };
+        let ticket = Ticket { id, cover, lane: lane_id, priority, large, deadline, uploads };
         if let Some(lane) = lane
             && std::mem::replace(&mut self.lanes[lane].busy, true)
         {
@@ -265,9 +281,20 @@ impl Inbox {
         self.ready.clear();
     }
 
+    /// Bytes of large packets whose handlers have not finished.
+    #[inline]
+    pub(super) fn held(&self) -> usize {
+        self.held
+    }
+
     /// One-way packets that wait.
     pub(super) fn queued_one_way(&self) -> usize {
         self.queued_one_way
+    }
+
+    /// How many bytes large one-way packets have that wait.
+    pub(super) fn queued_bytes(&self) -> usize {
+        self.queued_bytes
     }
 
     /// Whether nothing waits or runs.
@@ -280,6 +307,7 @@ impl Inbox {
     /// Forgets a call that is over, and lets the next of its lane have its turn.
     fn finish(&mut self, ticket: &Ticket) {
         self.set_place(ticket.id, Place::Nowhere);
+        self.held -= ticket.large;
         self.leave_lane(ticket);
     }
 
@@ -300,6 +328,7 @@ impl Inbox {
             let mut queue = std::mem::take(&mut self.lanes[lane].queue);
             for (call, ticket) in extract(&mut queue, &which) {
                 self.note_unqueued(&ticket);
+                self.held -= ticket.large;
                 out(call, ticket);
             }
             self.lanes[lane].queue = queue;
@@ -317,14 +346,20 @@ impl Inbox {
     fn note_queued(&mut self, ticket: &Ticket) {
         match ticket.id {
             Some(_) => self.set_place(ticket.id, Place::Queued),
-            None => self.queued_one_way += 1,
+            None => {
+                self.queued_one_way += 1;
+                self.queued_bytes += ticket.large;
+            }
         }
     }
 
     fn note_unqueued(&mut self, ticket: &Ticket) {
         match ticket.id {
             Some(_) => self.set_place(ticket.id, Place::Nowhere),
-            None => self.queued_one_way -= 1,
+            None => {
+                self.queued_one_way -= 1;
+                self.queued_bytes -= ticket.large;
+            }
         }
     }
 

@@ -14,6 +14,7 @@ mod establish;
 mod frames;
 mod hooks;
 mod inbox;
+mod large;
 mod options;
 mod patience;
 mod phase;

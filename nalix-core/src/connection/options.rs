@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::session::MAX_MESSAGE;
+use crate::{
+    handshake::{Contracts, Params},
+    session::MAX_MESSAGE,
+};
 
 /// Limits and times of a connection. Both ends have their own; where they must agree, the smaller value counts.
 ///
@@ -13,12 +16,24 @@ use crate::session::MAX_MESSAGE;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// The longest message in either direction, in bytes of its encoding. Default 1 MiB, at most
-    /// [`MAX_MESSAGE`](crate::session::MAX_MESSAGE).
+    /// The longest message that this side takes, in bytes of its encoding. Default 16 MiB, at most
+    /// [`MAX_MESSAGE`](crate::session::MAX_MESSAGE). The peer learns it in the handshake.
     ///
-    /// Too low refuses honest packets (at their sender, with an error); too high lets each connection take that much
-    /// memory while a message arrives.
+    /// Too low refuses honest packets (at their sender, with an error); too high lets one message take that much memory.
     pub max_message: usize,
+    /// The longest message that this side sends, in bytes of its encoding, even if the peer takes longer ones. Default
+    /// 16 MiB, at most [`MAX_MESSAGE`](crate::session::MAX_MESSAGE).
+    ///
+    /// Too low makes honest packets fail; too high lets one message take that much memory until it is written.
+    pub max_send: usize,
+    /// How many bytes the messages may have that come in fragments, those that are not whole yet and those whose handlers
+    /// have not finished, all together. Default 64 MiB. Each counts with the length it announces.
+    ///
+    /// What is beyond is refused: a request with `ResourceExhausted`, a one-way packet silently; an answer fails its call
+    /// here. So that none of them is lost to slow handlers, the link is not read while one-way packets that wait for their
+    /// handlers have more than half of it. Too low refuses large messages that come at the same time, and those beyond it always; too high lets each
+    /// connection take that much memory. Zero refuses whatever does not fit a frame.
+    pub reassembly: usize,
     /// How many calls of the peer's may be in flight here. Default 1,024, from 1 to 65,536.
     ///
     /// The peer makes further calls wait. Too low slows pipelining; too high lets each connection keep that many
@@ -52,8 +67,14 @@ pub struct Options {
     /// How many packets of which only the latest counts may wait to be written, each of another key. Default 1,024.
     ///
     /// Too low leaves keys out; too high lets a peer that does not read take more memory, though never more than
-    /// `outbox` once more. Zero leaves all of them out.
+    /// `outbox` once more, or one packet. Zero leaves all of them out.
     pub max_latest: usize,
+    /// How many bytes of large messages may wait to be written before they count against `outbox`, where small ones would
+    /// have to wait, too. Default 64 MiB. Senders of large messages wait for room here, unless none waits yet.
+    ///
+    /// Too low lets large answers hold up the calls beside them; too high lets a peer that does not read take that much
+    /// memory.
+    pub large_outbox: usize,
     /// How many packets that do not decode a peer may send before the connection is closed; one is forgiven each second.
     /// Default 100. The largest number means that none of them closes it.
     ///
@@ -81,7 +102,9 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            max_message: 1 << 20,
+            max_message: 16 << 20,
+            max_send: 16 << 20,
+            reassembly: 64 << 20,
             max_calls: 1_024,
             max_queued: 1_024,
             push_queue: 256,
@@ -89,6 +112,7 @@ impl Default for Options {
             outbox: 1 << 20,
             drop_mark: 64 * 1024,
             max_latest: 1_024,
+            large_outbox: 64 << 20,
             max_malformed: 100,
             handshake_timeout: Duration::from_secs(10),
             close_timeout: Duration::from_secs(1),
@@ -104,11 +128,19 @@ impl Options {
     #[must_use]
     pub fn in_range(mut self) -> Self {
         self.max_message = self.max_message.min(MAX_MESSAGE);
+        self.max_send = self.max_send.min(MAX_MESSAGE);
         self.max_calls = self.max_calls.clamp(1, 65_536);
         self.max_queued = self.max_queued.max(1);
         self.push_queue = self.push_queue.max(1);
         self.stream_window = self.stream_window.clamp(1, 1 << 30);
         self.outbox = self.outbox.max(1);
         self
+    }
+
+    /// What this side brings into the handshake.
+    pub(super) fn params(&self, contracts: Contracts) -> Params {
+        let mut params = Params::new(self.max_message, self.max_calls, contracts);
+        params.max_send = self.max_send;
+        params
     }
 }

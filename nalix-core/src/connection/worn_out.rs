@@ -30,7 +30,8 @@ impl Game {
 async fn pair(there: u64, back: u64) -> (Connection, tokio::task::JoinHandle<CloseReason>) {
     let terms = Terms {
         version: 1,
-        max_message: 1_000,
+        message_out: 1_000,
+        message_in: 1_000,
         calls_out: 1_000,
         calls_in: 1_000,
         window_out: 0,
@@ -42,8 +43,8 @@ async fn pair(there: u64, back: u64) -> (Connection, tokio::task::JoinHandle<Clo
     let key = |n| Key::new([n; Key::LEN]);
     let end = |link, (sealer, opener): (Sealer, Opener), router: Router| {
         let mut inbound = Inbound::new(MAX_MESSAGE);
-        inbound.establish_secured(terms.max_message, opener, terms.sealing);
-        let outbound = Outbound::secured(terms.max_message, sealer, terms.sealing);
+        inbound.establish_secured(terms.message_in, opener, terms.sealing);
+        let outbound = Outbound::secured(terms.message_out, sealer, terms.sealing);
         let established = settle(link, (inbound, outbound), terms, None, None, &options);
         Driver::new(established, Serving::from(router), &options)
     };

@@ -11,7 +11,7 @@ use crate::{
     link::Link,
     session::{Cover, Outbound},
     status::{Advice, CloseCode, CloseReason},
-    wire::Encode,
+    wire::{Encode, Writer},
 };
 
 impl<L: Link> Driver<L> {
@@ -26,6 +26,8 @@ impl<L: Link> Driver<L> {
             return Poll::Ready(Ok(()));
         }
         let mut done = false;
+        let mut more = false;
+        let mut taken = 0;
         loop {
             while let Some(rest) = self.writing.get(self.at..).filter(|rest| !rest.is_empty()) {
                 match self.link.poll_write(cx, rest) {
@@ -60,6 +62,12 @@ impl<L: Link> Driver<L> {
                 // Whoever has appended something meanwhile has also woken this task.
                 return Poll::Ready(Ok(()));
             }
+            if more && taken >= MAX_FLUSH {
+                // What comes in by now must not wait until the last fragment has gone.
+                self.must_look = true;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             if self.writing.capacity() > KEEP_BUFFER {
                 self.writing = Vec::new();
             }
@@ -71,8 +79,10 @@ impl<L: Link> Driver<L> {
             if rest.exhausted {
                 return Poll::Ready(Err(worn_out()));
             }
+            more = rest.more;
+            taken += self.writing.len();
             // Much counts as waiting until the outbox is looked at again.
-            done = rest.backlog == 0;
+            done = rest.backlog == 0 && !more;
         }
     }
 
@@ -112,6 +122,13 @@ pub(super) fn put(out: &mut Outbound, cover: Cover, head: Head, payload: &impl E
     }
 }
 
+/// Appends a control message behind everything else that is there.
+pub(super) fn put_last(out: &mut Outbound, control: &Control) {
+    let mut payload = Vec::new();
+    control.encode(&mut Writer::new(&mut payload, usize::MAX));
+    out.append_last(Cover::Sealed, Head::plain(FrameKind::Control), payload);
+}
+
 /// What it is called when the link breaks.
 pub(super) fn lost(error: &io::Error) -> CloseReason {
     CloseReason::new(CloseCode::Lost, error.to_string())
@@ -124,5 +141,7 @@ fn worn_out() -> CloseReason {
         .with_advice(Advice::Reconnect)
 }
 
+/// After how many bytes to read again while messages go in fragments.
+const MAX_FLUSH: usize = 256 * 1024;
 /// A buffer that has grown beyond this for once is not kept.
 const KEEP_BUFFER: usize = 256 * 1024;

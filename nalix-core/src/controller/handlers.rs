@@ -5,7 +5,12 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::{Call, Controller, Extract, Outcome, Require};
-use crate::{Opcode, error::DuplicateError, packet::Packet, registry::Location};
+use crate::{
+    Opcode,
+    error::DuplicateError,
+    packet::{Packet, Priority},
+    registry::Location,
+};
 
 /// In what order a handler runs in relation to others of the same connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -55,6 +60,8 @@ pub struct HandlerSpec {
     pub streams: bool,
     /// Whether an upload follows its packet.
     pub uploads: bool,
+    /// How urgent an answer is that does not fit a frame: as its packet says.
+    pub priority: Option<Priority>,
     pub(crate) required: Require,
 }
 
@@ -71,6 +78,7 @@ impl HandlerSpec {
             encrypt: P::ENCRYPT,
             streams: P::STREAMS,
             uploads: P::UPLOADS,
+            priority: P::PRIORITY,
             required: Require::default(),
         }
     }

@@ -100,6 +100,11 @@ impl Reply {
         }
     }
 
+    /// The encoded value or application error, to be sent as it is.
+    pub(crate) fn into_body(self) -> Vec<u8> {
+        self.body
+    }
+
     /// Gives the buffer back for the next reply.
     pub(crate) fn into_buffer(mut self) -> Vec<u8> {
         self.body.clear();

@@ -13,9 +13,9 @@ use super::{
     Call, Context, Controller, HandlerSpec, Handlers, HookFuture, Order, Outcome, Reply, ReplyFuture,
     RouterError, Run, StateMap, caught, discovered, handlers::Handler,
 };
-use crate::{Opcode, error::DuplicateError, status::CloseReason};
+use crate::{Opcode, error::DuplicateError, packet::Priority, status::CloseReason};
 
-/// Where a packet goes: its handler, the lane it waits in, and whether it must have come sealed.
+/// Where a packet goes: its handler, the lane it waits in, whether it must have come sealed, how urgent its answer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
     handler: u16,
@@ -24,6 +24,7 @@ pub struct Route {
     sealed: bool,
     streams: bool,
     uploads: bool,
+    priority: Option<Priority>,
 }
 
 impl Route {
@@ -55,6 +56,12 @@ impl Route {
     #[inline]
     pub fn needs_sealing(self) -> bool {
         self.sealed
+    }
+
+    /// How urgent the packet's answer is if it does not fit a frame; see [`Packet::PRIORITY`](crate::Packet::PRIORITY).
+    #[inline]
+    pub fn priority(self) -> Option<Priority> {
+        self.priority
     }
 }
 
@@ -189,12 +196,14 @@ impl Router {
                     u16::try_from(at).unwrap_or(NONE)
                 }
             };
+            let handler = u16::try_from(i).unwrap_or(NONE);
             *slot = Route {
-                handler: u16::try_from(i).unwrap_or(NONE),
+                handler,
                 lane,
                 sealed: spec.encrypt,
                 streams: spec.streams,
                 uploads: spec.uploads,
+                priority: spec.priority,
             };
         }
         Ok(Router { table: Arc::new(Table { routes, handlers, hooks, lanes: lanes.len(), states }) })

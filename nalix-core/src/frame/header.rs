@@ -95,6 +95,19 @@ impl FrameKind {
         matches!(self, FrameKind::Cancel | FrameKind::Item | FrameKind::End | FrameKind::Credit)
     }
 
+    /// Only what can be as long as users like is ever cut.
+    pub(crate) const fn may_go_on(self) -> bool {
+        matches!(
+            self,
+            FrameKind::Notify
+                | FrameKind::Request
+                | FrameKind::Reply
+                | FrameKind::Error
+                | FrameKind::Item
+                | FrameKind::Continue
+        )
+    }
+
     /// Only packets carry metadata.
     const fn may_have_metadata(self) -> bool {
         self.has_opcode()
@@ -111,6 +124,8 @@ pub struct Head {
     /// Whether it is about the upload of its call. Without it, Item and End go from the side that was asked to the side
     /// that asks, Cancel and Credit the other way; with it, each goes in the opposite direction.
     pub upload: bool,
+    /// Whether more fragments of the message follow, in frames of the kind [`FrameKind::Continue`].
+    pub more: bool,
     /// The call it belongs to.
     pub id: CallId,
     /// The packet it carries.
@@ -120,7 +135,7 @@ pub struct Head {
 impl Head {
     /// The head of a frame about a call.
     pub const fn of_call(kind: FrameKind, id: CallId) -> Self {
-        Self { kind, metadata: false, upload: false, id, opcode: Opcode::new(0) }
+        Self { kind, metadata: false, upload: false, more: false, id, opcode: Opcode::new(0) }
     }
 
     /// The head of a frame about the upload of a call.
@@ -130,7 +145,7 @@ impl Head {
 
     /// The head of a request.
     pub const fn request(id: CallId, opcode: Opcode) -> Self {
-        Self { kind: FrameKind::Request, metadata: false, upload: false, id, opcode }
+        Self { kind: FrameKind::Request, metadata: false, upload: false, more: false, id, opcode }
     }
 
     /// The head of a one-way packet.
@@ -149,6 +164,13 @@ impl Head {
         self.metadata = true;
         self
     }
+
+    /// Says that more fragments follow.
+    #[must_use]
+    pub const fn with_more(mut self) -> Self {
+        self.more = true;
+        self
+    }
 }
 
 /// A frame found in a record's body.
@@ -165,8 +187,9 @@ pub struct Parsed {
 pub fn put_head(out: &mut Vec<u8>, head: Head) {
     let mut buf = [0u8; 1 + 5 + 2];
     let mut n = 1;
+    let flag = |set: bool, bit: u8| if set { bit } else { 0 };
     buf[0] =
-        head.kind.bits() | if head.metadata { METADATA } else { 0 } | if head.upload { UPLOAD } else { 0 };
+        head.kind.bits() | flag(head.metadata, METADATA) | flag(head.upload, UPLOAD) | flag(head.more, MORE);
     if head.kind.has_id() {
         n += varint::put(u64::from(head.id.get()), &mut buf[n..]);
     }
@@ -191,7 +214,7 @@ pub fn parse(body: &[u8], at: usize) -> Result<Parsed, ProtocolError> {
     let kind = FrameKind::from_bits(tag & KIND_MASK).ok_or(bad("kind 0"))?;
     let metadata = tag & METADATA != 0;
     let upload = tag & UPLOAD != 0;
-    if tag & !(KIND_MASK | METADATA | UPLOAD) != 0 {
+    if tag & !(KIND_MASK | METADATA | UPLOAD | MORE) != 0 {
         return Err(bad("reserved or unsupported flag"));
     }
     if upload && !kind.may_be_of_upload() {
@@ -199,6 +222,10 @@ pub fn parse(body: &[u8], at: usize) -> Result<Parsed, ProtocolError> {
     }
     if metadata && !kind.may_have_metadata() {
         return Err(bad("metadata on a frame that carries no packet"));
+    }
+    let more = tag & MORE != 0;
+    if more && !kind.may_go_on() {
+        return Err(bad("more fragments of what is never cut"));
     }
     let mut id = 0;
     if kind.has_id() {
@@ -218,7 +245,7 @@ pub fn parse(body: &[u8], at: usize) -> Result<Parsed, ProtocolError> {
         return Err(bad("payload longer than its record"));
     }
     let start = body.len() - rest.len();
-    let head = Head { kind, metadata, upload, id: CallId::new(id), opcode: Opcode::new(opcode) };
+    let head = Head { kind, metadata, upload, more, id: CallId::new(id), opcode: Opcode::new(opcode) };
     Ok(Parsed { head, payload: start..start + len })
 }
 
@@ -235,6 +262,7 @@ const fn bad(what: &'static str) -> ProtocolError {
 const KIND_MASK: u8 = 0x0f;
 const METADATA: u8 = 0x40;
 const UPLOAD: u8 = 0x80;
+const MORE: u8 = 0x10;
 
 #[cfg(test)]
 mod tests {
@@ -249,6 +277,7 @@ mod tests {
                     kind,
                     metadata: kind.may_have_metadata(),
                     upload: kind.may_be_of_upload() && id % 2 == 1,
+                    more: kind.may_go_on() && id != 1,
                     id: CallId::new(if kind.has_id() { id } else { 0 }),
                     opcode: Opcode::new(if kind.has_opcode() { 0xabcd } else { 0 }),
                 };
@@ -278,7 +307,13 @@ mod tests {
     fn reserved_bits_and_kinds_are_checked() {
         assert!(parse(&[0x00, 0x00, 0x00], 0).is_err());
         assert!(parse(&[0x83, 0x00, 0x00], 0).is_err());
-        assert!(parse(&[0x13, 0x00, 0x00], 0).is_err());
+        assert!(parse(&[0x23, 0x00, 0x00], 0).is_err());
+        for never_cut in [0x15, 0x17, 0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x1e, 0x1f] {
+            assert!(parse(&[never_cut, 0x00, 0x00], 0).is_err(), "{never_cut:#x}");
+        }
+        // Metadata belongs to the first fragment.
+        assert!(parse(&[0x4d, 0x00, 0x00], 0).is_err());
+        assert!(parse(&[0x5d, 0x00, 0x00], 0).is_err());
         assert!(parse(&[0x43, 0x00, 0x00], 0).is_err());
         assert!(matches!(parse(&[0x0f, 5, 0], 0).unwrap().head.kind, FrameKind::Unknown(15)));
     }

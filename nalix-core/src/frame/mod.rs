@@ -18,3 +18,13 @@ pub use self::{
 
 /// The most bytes a frame takes besides its payload and metadata: tag, id, opcode, length.
 pub const MAX_OVERHEAD: usize = 1 + 5 + 2 + 5;
+
+/// The most bytes of a message that one frame carries. What is longer is cut, so that it never holds up for long what
+/// comes behind it.
+pub const FRAGMENT: usize = 16 * 1024;
+
+/// How many messages in each direction may be unfinished at a time, each in a slot of its own.
+pub const SLOTS: usize = 4;
+
+/// The most bytes that the first fragment of a message has in front of its metadata: the slot and the message's length.
+pub const MAX_START: usize = 1 + 5;

@@ -157,7 +157,7 @@ fn handshake(
         accepted.reply.split_first_chunk().map(|(h, body)| (record::parse(*h).unwrap().0, body)).unwrap();
     assert_eq!(kind, RecordKind::HelloReply);
     let connected = initiator.finish(&Bytes::copy_from_slice(body), now()).unwrap();
-    assert_eq!((connected.terms.sealing, connected.terms.max_message), (Sealing::All, 1 << 20));
+    assert_eq!((connected.terms.sealing, connected.terms.message_out), (Sealing::All, 1 << 20));
 
     let (secrets, secret) = accepted.secrets.unwrap();
     assert_eq!(secret.as_bytes(), &golden.array(pattern, "resumption secret"));

@@ -189,7 +189,7 @@ impl Initiator {
         let keys = noise.finish().map_err(|_| AnswerError::Unverified)?;
         let ticket = answer.ticket.map(|grant| {
             let expires = now.checked_add(grant.lifetime).unwrap_or(now);
-            let (max_message, max_calls) = (clamp(terms.max_message), clamp(terms.calls_out));
+            let (max_message, max_calls) = (clamp(terms.message_out), clamp(terms.calls_out));
             SessionTicket::new(grant.id, keys.resumption.clone(), server_key, expires, max_message, max_calls)
         });
         let suite = answer.suite.filter(|&suite| suites.contains(suite));

@@ -17,8 +17,10 @@ use crate::{
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Params {
-    /// The longest message it takes and sends, in bytes.
+    /// The longest message it takes, in bytes.
     pub max_message: usize,
+    /// The longest message it sends, in bytes, whatever the peer takes. The peer is not told.
+    pub max_send: usize,
     /// How many calls of the peer's it keeps in flight.
     pub max_calls: usize,
     /// How many bytes of items the peer may send on a stream before it is granted more. Zero: it serves and asks for no
@@ -29,9 +31,9 @@ pub struct Params {
 }
 
 impl Params {
-    /// Puts parameters together, without streams.
+    /// Puts parameters together, without streams. It sends what the peer takes.
     pub fn new(max_message: usize, max_calls: usize, contracts: Contracts) -> Self {
-        Self { max_message, max_calls, stream_window: 0, contracts }
+        Self { max_message, max_send: usize::MAX, max_calls, stream_window: 0, contracts }
     }
 
     /// Sets the window of streams, in bytes.
@@ -48,8 +50,10 @@ impl Params {
 pub struct Terms {
     /// The protocol version.
     pub version: u8,
-    /// The longest message in either direction, in bytes: the smaller of both sides' limits.
-    pub max_message: usize,
+    /// The longest message that we send, in bytes: the smaller of what the peer takes and what we would send.
+    pub message_out: usize,
+    /// The longest message that we take, in bytes.
+    pub message_in: usize,
     /// How many calls of ours the peer keeps in flight.
     pub calls_out: usize,
     /// How many calls of the peer's we keep in flight.
@@ -99,7 +103,7 @@ impl Sealing {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Offer {
-    /// Its message limit, in bytes.
+    /// The longest message it takes, in bytes.
     pub max_message: u32,
     /// How many calls it keeps in flight.
     pub max_calls: u32,
@@ -151,7 +155,7 @@ impl Grant {
 pub struct Answer {
     /// The version chosen, once more: where it stands first it is not authenticated.
     pub version: u8,
-    /// Its message limit, in bytes.
+    /// The longest message it takes, in bytes.
     pub max_message: u32,
     /// How many calls it keeps in flight.
     pub max_calls: u32,
@@ -353,7 +357,8 @@ fn put_stream_window(w: &mut Writer<'_>, window: u32) {
 fn terms(ours: &Params, max_message: u32, max_calls: u32, window: u32, sealing: Sealing) -> Terms {
     Terms {
         version: VERSION,
-        max_message: ours.max_message.min(max_message as usize),
+        message_out: ours.max_send.min(max_message as usize),
+        message_in: ours.max_message,
         calls_out: max_calls as usize,
         calls_in: ours.max_calls,
         window_out: window as usize,

@@ -4,7 +4,7 @@ use std::{fmt, marker::PhantomData};
 
 use bytes::Bytes;
 
-use super::{OneWay, Packet, Request};
+use super::{OneWay, Packet, Priority, Request};
 use crate::{
     Opcode,
     error::EncodeError,
@@ -15,7 +15,7 @@ use crate::{
 /// A packet, encoded once for many connections. Clones share the bytes.
 ///
 /// It is a packet itself, of the same opcode and kind as `P`: what sends or asks with a `P` takes an `Encoded<P>`, and
-/// copies bytes where it would encode. What `P` says of its encryption holds for it.
+/// copies bytes where it would encode. What `P` says of its encryption and its priority holds for it.
 ///
 /// ```
 /// use nalix_core::{Connection, Encoded, packet};
@@ -90,6 +90,7 @@ impl<P: Packet> Packet for Encoded<P> {
     const NAME: &'static str = P::NAME;
     const EXACT: bool = P::EXACT;
     const ENCRYPT: bool = P::ENCRYPT;
+    const PRIORITY: Option<Priority> = P::PRIORITY;
 }
 
 impl<P: OneWay> OneWay for Encoded<P> {}

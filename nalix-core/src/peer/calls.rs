@@ -168,6 +168,22 @@ impl Calls {
         }
     }
 
+    /// Notes where the last fragment of a request starts.
+    pub(super) fn completed(&mut self, id: CallId, at: u64) {
+        if let Some(Slot { state: State::Waiting { position, .. }, .. }) =
+            self.slots.get_mut(id.get() as usize)
+        {
+            *position = at;
+        }
+    }
+
+    /// Frees the slot of an abandoned call that the peer has never heard of.
+    pub(super) fn forget(&mut self, id: CallId) {
+        if self.slots.get(id.get() as usize).is_some_and(|slot| matches!(slot.state, State::Abandoned)) {
+            self.release(id.get());
+        }
+    }
+
     /// Gives a slot back whose request has never been appended.
     pub(super) fn take_back(&mut self, key: Key) {
         if self.state(key).is_some() {

@@ -8,7 +8,7 @@ use super::{Connection, RequestFuture};
 use crate::{
     CallId,
     error::EncodeError,
-    frame::{Head, Metadata},
+    frame::{FRAGMENT, Head, Metadata},
     packet::Request,
     record,
     session::{Cover, Outbound},
@@ -31,14 +31,14 @@ impl<P: Request> fmt::Debug for EarlyRequest<P> {
 }
 
 impl<P: Request> EarlyRequest<P> {
-    /// Encodes a request of at most `max_message` bytes, which is answered within `timeout`.
+    /// Encodes a request of at most `max_message` bytes, and no more than fit a frame, which is answered within `timeout`.
     ///
     /// # Errors
     /// [`EncodeError`] if it is too long or cannot be encoded.
     pub fn new(packet: &P, max_message: usize, timeout: Option<Duration>) -> Result<Self, EncodeError> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let metadata = timeout.map(Metadata::remaining).unwrap_or_default();
-        let mut out = Outbound::new(max_message);
+        let mut out = Outbound::new(max_message.min(FRAGMENT));
         let head = Head::request(FIRST, P::OPCODE);
         out.append(Cover::Sealed, head, metadata, packet.size_hint(), |w| packet.encode(w))?;
         let mut frames = out.take(Vec::new());

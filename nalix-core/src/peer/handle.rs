@@ -76,9 +76,14 @@ impl Connection {
         self.shared.setup.resumption.as_ref()
     }
 
-    /// The longest message that either side may send, in bytes.
+    /// The longest message that may be sent here, in bytes of its encoding.
     pub fn max_message(&self) -> usize {
-        self.shared.setup.terms.max_message
+        self.shared.setup.terms.message_out
+    }
+
+    /// The longest message that the other side may send, in bytes of its encoding.
+    pub fn max_received(&self) -> usize {
+        self.shared.setup.terms.message_in
     }
 
     /// Calls the other side: await the result, or set options first.
@@ -154,7 +159,7 @@ impl Connection {
     }
 
     /// Sends a one-way packet that may be left out: if [`Options::drop_mark`](crate::connection::Options) bytes or more
-    /// wait to be written, it is.
+    /// wait to be written, it is. Bytes of other packets of over 16 KiB count for one that is over 16 KiB itself.
     ///
     /// # Errors
     /// [`SendError::Full`] if it has been left out, else as [`Connection::send`].
@@ -163,14 +168,15 @@ impl Connection {
     }
 
     /// Sends a one-way packet of which only the latest counts: it replaces the packet of the same type and key that has
-    /// not been written yet, if there is one.
+    /// not been written yet, if there is one. One of over 16 KiB cannot be replaced any more once a part of it has been
+    /// written; while it goes, others of its type wait, so that the latest comes last.
     ///
     /// The packets of this kind that wait are written after all others that wait by then, so their order to others is
     /// not kept.
     ///
     /// # Errors
     /// [`SendError::Full`] if as many keys wait already as [`Options::max_latest`](crate::connection::Options) allows, or as
-    /// many bytes as `outbox`, and this one is not among them; else as [`Connection::send`].
+    /// many bytes as `outbox`, and this one is not among them (one that is alone may be longer); else as [`Connection::send`].
     pub fn try_send_latest<P: OneWay>(&self, key: u64, packet: &Encoded<P>) -> Result<(), SendError> {
         send::try_send_latest(&self.shared, key, packet)
     }

@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use crate::{
     Opcode,
-    frame::{Head, Metadata},
-    packet::{Encoded, Packet},
+    frame::{FRAGMENT, Head, Metadata},
+    packet::{Encoded, Packet, Priority},
     session::{Cover, Outbound},
 };
 
@@ -33,6 +33,8 @@ struct Table {
 #[derive(Debug)]
 struct Waiting {
     opcode: Opcode,
+    key: u64,
+    priority: Option<Priority>,
     cover: Cover,
     payload: Bytes,
 }
@@ -45,8 +47,8 @@ impl Latest {
         let place = table.places.get(&(P::OPCODE, key)).copied();
         let replaced = place.map_or(0, |at| table.waiting[at].payload.len());
         let bytes = table.bytes - replaced + payload.len();
-        // One that is shorter than the one before always has its place.
-        let fits = bytes <= bounds.bytes || payload.len() <= replaced;
+        // One that is shorter than the one before always has its place, and so has one that is alone.
+        let fits = bytes <= bounds.bytes || payload.len() <= replaced || bytes == payload.len();
         if !fits || (place.is_none() && table.waiting.len() >= bounds.packets) {
             return false;
         }
@@ -56,27 +58,75 @@ impl Latest {
             Some(at) => table.waiting[at].payload = payload,
             None => {
                 table.places.insert((P::OPCODE, key), table.waiting.len());
-                table.waiting.push(Waiting { opcode: P::OPCODE, cover: Cover::of(P::ENCRYPT), payload });
+                let (opcode, priority, cover) = (P::OPCODE, P::PRIORITY, Cover::of(P::ENCRYPT));
+                table.waiting.push(Waiting { opcode, key, priority, cover, payload });
             }
         }
         true
     }
 
-    /// Appends all that wait; nothing can replace them then.
+    /// Appends those whose turn has come; nothing can replace them then.
+    ///
+    /// One that goes in fragments waits here for room, and while such a one goes, others of its opcode do: neither could be
+    /// replaced there, and a later one could come to the peer first.
     pub(super) fn append_to(&mut self, out: &mut Outbound) {
         let Some(table) = &mut self.0 else { return };
-        for Waiting { opcode, cover, payload } in table.waiting.drain(..) {
-            let head = Head::notify(opcode);
-            let appended = out.append(cover, head, Metadata::default(), payload.len(), |w| w.put(&payload));
-            if let Err(error) = appended {
-                // Their length has been checked.
-                tracing::error!(%error, "a packet cannot be sent");
+        let mut going: Vec<Opcode> = out.large_notifies().collect();
+        let mut held = Vec::new();
+        for waiting in table.waiting.drain(..) {
+            let len = waiting.payload.len();
+            let is_large = len > FRAGMENT;
+            if going.contains(&waiting.opcode) || (is_large && !out.has_large_room(len)) {
+                held.push(waiting);
+                continue;
             }
+            if is_large {
+                going.push(waiting.opcode);
+            }
+            waiting.append_to(out);
         }
         table.places.clear();
         table.bytes = 0;
-        if table.waiting.capacity() > KEEP {
+        if !held.is_empty() {
+            table.hold(held);
+        } else if table.waiting.capacity() > KEEP {
             self.0 = None;
+        }
+    }
+
+    /// Appends all that wait, as nothing comes behind them.
+    pub(super) fn append_all_to(&mut self, out: &mut Outbound) {
+        if let Some(table) = self.0.take() {
+            for waiting in table.waiting {
+                waiting.append_to(out);
+            }
+        }
+    }
+
+    /// Whether none waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.as_ref().is_none_or(|table| table.waiting.is_empty())
+    }
+}
+
+impl Table {
+    /// Keeps these, and nothing else.
+    fn hold(&mut self, held: Vec<Waiting>) {
+        self.places =
+            held.iter().enumerate().map(|(at, waiting)| ((waiting.opcode, waiting.key), at)).collect();
+        self.bytes = held.iter().map(|waiting| waiting.payload.len()).sum();
+        self.waiting = held;
+    }
+}
+
+impl Waiting {
+    fn append_to(self, out: &mut Outbound) {
+        let Self { opcode, priority, cover, payload, .. } = self;
+        let (head, metadata) = (Head::notify(opcode), (Metadata::default(), None));
+        let appended = out.append_as(priority, cover, head, metadata, payload.len(), |w| w.put(&payload));
+        if let Err(error) = appended {
+            // Their length has been checked.
+            tracing::error!(%error, "a packet cannot be sent");
         }
     }
 }
@@ -103,6 +153,10 @@ mod tests {
 
     fn spot(x: u8) -> Encoded<LatestSpot> {
         Encoded::new(&LatestSpot { x }).unwrap()
+    }
+
+    fn text(len: usize) -> Encoded<LatestText> {
+        Encoded::new(&LatestText { text: "x".repeat(len) }).unwrap()
     }
 
     fn written(latest: &mut Latest) -> Vec<(u16, Vec<u8>)> {
@@ -144,7 +198,6 @@ mod tests {
     #[test]
     fn neither_keys_nor_bytes_pass_their_bounds() {
         let mut latest = Latest::default();
-        let text = |len| Encoded::new(&LatestText { text: "x".repeat(len) }).unwrap();
         assert!(latest.put(1, &text(50), BOUNDS));
         assert!(!latest.put(2, &text(50), BOUNDS), "102 bytes");
         assert!(latest.put(2, &text(48), BOUNDS));
@@ -153,5 +206,65 @@ mod tests {
         assert!(latest.put(2, &text(10), BOUNDS), "a known key, and shorter");
         assert_eq!(written(&mut latest).len(), 2);
         assert!(!latest.put(1, &spot(1), Bounds { packets: 0, bytes: 100 }));
+    }
+
+    #[test]
+    fn one_that_is_alone_may_pass_the_bound_on_bytes() {
+        let mut latest = Latest::default();
+        assert!(latest.put(1, &text(500), BOUNDS));
+        assert!(latest.put(1, &text(600), BOUNDS), "still alone");
+        assert!(!latest.put(2, &text(0), BOUNDS));
+        assert_eq!(written(&mut latest).len(), 1);
+    }
+
+    #[test]
+    fn what_waits_for_fragments_can_be_replaced_and_holds_up_no_other_opcode() {
+        let bounds = Bounds { packets: 9, bytes: usize::MAX };
+        let mut latest = Latest::default();
+        let mut out = Outbound::new(usize::MAX);
+        let mut lens = vec![10 * FRAGMENT];
+        assert!(latest.put(1, &text(lens[0]), bounds));
+        latest.append_to(&mut out);
+        assert!(latest.is_empty());
+        for (key, len) in [(1, 3 * FRAGMENT), (2, 7), (1, 5)] {
+            assert!(latest.put(key, &text(len), bounds));
+            latest.append_to(&mut out);
+        }
+        assert!(latest.put(1, &spot(1), bounds));
+        lens.extend([5, 7]);
+
+        let mut inbound = Inbound::new(usize::MAX);
+        inbound.establish(usize::MAX);
+        let (mut texts, mut spots) = (Vec::new(), 0);
+        while !latest.is_empty() || !out.is_empty() {
+            latest.append_to(&mut out);
+            let bytes = out.take(Vec::new());
+            inbound.buffer().extend_from_slice(&bytes);
+            while let Some(frame) = inbound.next_frame().unwrap() {
+                match frame.opcode.get() {
+                    0x3e01 => spots += texts.is_empty() as usize,
+                    _ => texts.push(crate::wire::from_slice::<String>(&frame.payload).unwrap().len()),
+                }
+            }
+        }
+        assert_eq!((texts, spots), (lens, 1));
+    }
+
+    #[test]
+    fn without_room_for_fragments_it_waits_and_goes_with_the_goodbye() {
+        let bounds = Bounds { packets: 9, bytes: usize::MAX };
+        let mut latest = Latest::default();
+        let mut out = Outbound::new(usize::MAX);
+        out.set_large_room(4 * FRAGMENT);
+        let head = Head::notify(Opcode::new(0x3e09));
+        let body = [0; 3 * FRAGMENT];
+        out.append(Cover::Plain, head, Metadata::default(), body.len(), |w| w.put(&body)).unwrap();
+        assert!(latest.put(1, &text(2 * FRAGMENT), bounds));
+        latest.append_to(&mut out);
+        assert!(!latest.is_empty());
+        assert_eq!(out.large_len(), body.len());
+        latest.append_all_to(&mut out);
+        assert!(latest.is_empty());
+        assert!(out.large_len() > 5 * FRAGMENT);
     }
 }

@@ -5,12 +5,14 @@ mod arrival;
 mod attached;
 mod attributes;
 mod calls;
+mod commands;
 mod early;
 mod error;
 mod flow;
 mod flows;
 mod handle;
 mod incoming;
+mod large;
 mod latest;
 mod number;
 mod open;
@@ -27,9 +29,10 @@ pub(crate) use self::{
     calls::Answer,
     flow::granted,
     incoming::RawIncoming,
+    commands::Commands,
     number::Number,
     push::Pushed,
-    shared::{Commands, Setup, Shared},
+    shared::{Setup, Shared},
 };
 pub use self::{
     early::EarlyRequest,

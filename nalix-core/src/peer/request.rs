@@ -15,6 +15,7 @@ use super::{
     Connection, RequestError,
     attached::Attached,
     calls::{Answer, Calls, Key},
+    large::large,
     shared::{Shared, State, wake},
     waiters::Ticket,
 };
@@ -210,17 +211,19 @@ impl<P: Request> RequestFuture<P> {
             return Poll::Ready(Err(RequestError::Closed(reason.clone())));
         }
         // Whoever is still in the queue waits for its turn; one who was woken, or who finds the queue empty, has it.
+        let large = large(&packet);
         let queued = ticket.filter(|&ticket| state.waiters.update(ticket, cx.waker()));
-        let its_turn = queued.is_none() && (ticket.is_some() || state.waiters.is_empty());
+        let its_turn = queued.is_none() && (ticket.is_some() || state.waiters.is_first_caller(large));
         let mut next = None;
-        let result = if its_turn && state.can_call() {
+        let result = if its_turn && state.can_call(large) {
             self.stage = Stage::Turn;
             let sent = send(&mut state, &packet, &self.attached, (self.deadline, remaining), cx);
             next = state.next_waiter();
             sent
         } else {
-            let ticket = queued
-                .unwrap_or_else(|| state.waiters.push_caller(cx.waker(), self.deadline, ticket.is_some()));
+            let ticket = queued.unwrap_or_else(|| {
+                state.waiters.push_caller(cx.waker(), large, self.deadline, ticket.is_some())
+            });
             self.stage = Stage::Queued(packet, ticket);
             Ok(None)
         };
@@ -302,7 +305,8 @@ fn send<P: Request>(
     let mut slot = Slot { calls, key, sent: false };
     let head = Head::request(key.id(), P::OPCODE);
     let metadata = (remaining.map(Metadata::remaining).unwrap_or_default(), entries);
-    let appended = out.append_with(cover, head, metadata, packet.size_hint(), |w| packet.encode(w))?;
+    let hint = packet.size_hint();
+    let appended = out.append_as(P::PRIORITY, cover, head, metadata, hint, |w| packet.encode(w))?;
     slot.calls.set_position(key, appended.position);
     slot.sent = true;
     Ok(Some(key))
@@ -328,9 +332,11 @@ fn cancel(shared: &Shared, key: Key) {
     let mut state = shared.lock();
     let mut driver = None;
     if state.calls.abandon(key) && state.gone().is_none() {
-        let head = Head::of_call(FrameKind::Cancel, key.id());
-        // An empty payload is never too large.
-        drop(state.out.append(Cover::Sealed, head, Metadata::default(), 0, |_| ()));
+        if state.cancel_large(key.id()) {
+            let head = Head::of_call(FrameKind::Cancel, key.id());
+            // An empty payload is never too large.
+            drop(state.out.append(Cover::Sealed, head, Metadata::default(), 0, |_| ()));
+        }
         driver = shared.wake_driver(&mut state);
     }
     let next = state.next_waiter();

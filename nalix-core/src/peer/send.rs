@@ -10,6 +10,7 @@ use std::{
 use super::{
     SendError,
     attached::Attached,
+    large::large,
     latest::Bounds,
     shared::{Shared, State, wake},
     waiters::Ticket,
@@ -81,10 +82,11 @@ impl<P: OneWay> Future for SendFuture<'_, P> {
             return Poll::Ready(Err(error));
         }
         let queued = this.ticket.filter(|&ticket| state.waiters.update(ticket, cx.waker()));
-        let its_turn = queued.is_none() && (this.ticket.is_some() || !state.waiters.has_senders());
-        if !its_turn || !state.has_room() {
+        let large = large(this.packet);
+        let its_turn = queued.is_none() && (this.ticket.is_some() || state.waiters.is_first_sender(large));
+        if !its_turn || !state.has_room_for(large) {
             if queued.is_none() {
-                this.ticket = Some(state.waiters.push_sender(cx.waker(), this.ticket.is_some()));
+                this.ticket = Some(state.waiters.push_sender(cx.waker(), large, this.ticket.is_some()));
             }
             return Poll::Pending;
         }
@@ -111,7 +113,10 @@ impl<P: OneWay> Drop for SendFuture<'_, P> {
 /// Appends the packet if there is room right now.
 pub(super) fn try_send<P: OneWay>(shared: &Shared, packet: &P) -> Result<(), SendError> {
     put::<P>(shared, |state| {
-        if state.has_room() { append(state, packet, &Attached::default()) } else { Err(SendError::Full) }
+        if !state.has_room_for(large(packet)) {
+            return Err(SendError::Full);
+        }
+        append(state, packet, &Attached::default())
     })
 }
 
@@ -119,8 +124,13 @@ pub(super) fn try_send<P: OneWay>(shared: &Shared, packet: &P) -> Result<(), Sen
 pub(super) fn try_send_droppable<P: OneWay>(shared: &Shared, packet: &P) -> Result<(), SendError> {
     let mark = shared.setup.drop_mark;
     put::<P>(shared, |state| {
-        let little = state.backlog() < mark && state.has_room();
-        if little { append(state, packet, &Attached::default()) } else { Err(SendError::Full) }
+        let large = large(packet);
+        // Only large ones wait for large ones.
+        let ahead = if large > 0 { state.out.large_len() } else { 0 };
+        if state.backlog().saturating_add(ahead) >= mark || !state.has_room_for(large) {
+            return Err(SendError::Full);
+        }
+        append(state, packet, &Attached::default())
     })
 }
 
@@ -131,7 +141,7 @@ pub(super) fn try_send_latest<P: OneWay>(
     packet: &Encoded<P>,
 ) -> Result<(), SendError> {
     let setup = &shared.setup;
-    let limit = setup.terms.max_message;
+    let limit = setup.terms.message_out;
     if packet.payload().len() > limit {
         return Err(SendError::TooLarge { limit });
     }
@@ -167,6 +177,7 @@ fn append<P: OneWay>(state: &mut State, packet: &P, attached: &Attached) -> Resu
     let head = Head::notify(P::OPCODE);
     let cover = Cover::of(P::ENCRYPT);
     let metadata = (Metadata::default(), attached.entries()?);
-    state.out.append_with(cover, head, metadata, packet.size_hint(), |w| packet.encode(w))?;
+    let hint = packet.size_hint();
+    state.out.append_as(P::PRIORITY, cover, head, metadata, hint, |w| packet.encode(w))?;
     Ok(())
 }

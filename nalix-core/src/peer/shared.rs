@@ -15,6 +15,7 @@ use tokio::{sync::watch, time::Instant};
 use super::{
     attributes::Attributes,
     calls::Calls,
+    commands::Commands,
     flows::Flows,
     latest::Latest,
     number::Number,
@@ -26,7 +27,7 @@ use crate::{
     handshake::{PublicKey, Sealing, Terms},
     link::TryWrite,
     session::Outbound,
-    status::CloseReason,
+    status::{CloseCode, CloseReason},
 };
 
 /// What is known of a connection when its handshake is done.
@@ -63,7 +64,7 @@ pub(crate) struct Shared {
     /// Whether the driver has bytes at hand that come before what is in the outbox. It sets this under the lock.
     writing: AtomicBool,
     /// Whether the peer has said that it will close soon.
-    draining: AtomicBool,
+    pub(super) draining: AtomicBool,
     /// Whether the driver has been woken for something that stands behind the lock. Most of its turns are for what has
     /// arrived, and need not look there first.
     called: AtomicBool,
@@ -89,26 +90,17 @@ pub(super) struct State {
     /// Whether the driver will look at the outbox anyway, so that it need not be woken.
     awake: bool,
     /// Boxed, since there are none in nearly every turn.
-    commands: Option<Box<Commands>>,
+    pub(super) commands: Option<Box<Commands>>,
     /// The earliest deadline that the driver has not been told of.
     deadline: Option<Instant>,
     /// The earliest that it has been told of and not come back to, or is about to be told of. Most calls end long before
     /// theirs, and each has a later one than the call before: no news to the driver.
     known_deadline: Option<Instant>,
     /// Somebody here has closed: nothing new is taken.
-    closing: Option<CloseReason>,
+    pub(super) closing: Option<CloseReason>,
     /// The goodbye is in the outbox, and nothing comes behind it.
     sealed: bool,
     closed: Option<CloseReason>,
-}
-
-/// What handles ask of the driver.
-#[derive(Debug, Default)]
-pub(crate) struct Commands {
-    pub(crate) close: Option<CloseReason>,
-    pub(crate) drain: Option<Duration>,
-    pub(crate) abort: bool,
-    pub(crate) serve: bool,
 }
 
 /// What the driver finds when it looks.
@@ -132,6 +124,8 @@ pub(crate) struct Rest {
     pub(crate) backlog: usize,
     /// Whether nothing more can be sealed, so that the connection is over.
     pub(crate) exhausted: bool,
+    /// Whether there is more to take: fragments, or what waits for them.
+    pub(crate) more: bool,
 }
 
 impl Shared {
@@ -204,52 +198,6 @@ impl Shared {
         wake([next]);
     }
 
-    /// Asks the driver to say goodbye and close; from now on nothing new is taken. The first reason counts.
-    pub(crate) fn request_close(&self, reason: CloseReason) {
-        let mut wakers = Vec::new();
-        self.with(|state| {
-            if state.gone().is_none() {
-                state.closing = Some(reason.clone());
-                state.commands.get_or_insert_default().close = Some(reason);
-                state.waiters.all(&mut wakers);
-            }
-        });
-        for waker in wakers {
-            waker.wake();
-        }
-    }
-
-    /// Asks the driver to finish what runs, to start nothing new, and to close within the given time.
-    pub(crate) fn request_drain(&self, within: Duration) {
-        self.with(|state| {
-            state.commands.get_or_insert_default().drain = Some(within);
-        });
-    }
-
-    /// Asks the driver to end at once.
-    pub(crate) fn request_abort(&self) {
-        self.with(|state| {
-            state.commands.get_or_insert_default().abort = true;
-        });
-    }
-
-    /// The peer has said that it will close soon.
-    pub(crate) fn peer_drains(&self) {
-        self.draining.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the peer has said that it will close soon.
-    pub(crate) fn is_peer_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
-    }
-
-    /// Tells the driver that its router has been replaced.
-    pub(crate) fn router_changed(&self) {
-        self.with(|state| {
-            state.commands.get_or_insert_default().serve = true;
-        });
-    }
-
     pub(crate) fn close_reason(&self) -> Option<CloseReason> {
         self.lock().closed.clone()
     }
@@ -298,6 +246,7 @@ impl Shared {
         if !state.out.is_empty() {
             self.writing.store(true, Ordering::Relaxed);
             *writing = state.out.take(std::mem::take(writing));
+            state.note_completed();
             state.unsent = if writing.len() > state.outbox / 16 { writing.len() } else { 0 };
         }
         rest(state)
@@ -359,7 +308,11 @@ impl Shared {
         let mut state = self.lock();
         let reason = state.closing.get_or_insert(reason).clone();
         if !state.sealed {
-            state.settle_latest();
+            let State { latest, out, .. } = &mut *state;
+            latest.append_all_to(out);
+            if !matches!(reason.code, CloseCode::Normal | CloseCode::GoingAway) {
+                state.out.drop_large();
+            }
             f(&mut state.out, &reason);
             state.sealed = true;
         }
@@ -421,11 +374,12 @@ fn rest(mut state: MutexGuard<'_, State>) -> Rest {
     let backlog = state.backlog();
     let waiter = state.next_waiter();
     let exhausted = state.out.is_exhausted();
+    let more = !state.out.is_empty() || !state.latest.is_empty();
     drop(state);
     if let Some(waiter) = waiter {
         waiter.wake();
     }
-    Rest { again, backlog, exhausted }
+    Rest { again, backlog, exhausted, more }
 }
 
 impl State {
@@ -433,7 +387,7 @@ impl State {
         self.backlog() < self.outbox
     }
 
-    /// Nothing replaces the packets any more of which only the latest counts.
+    /// Appends the packets of which only the latest counts, unless they have to wait.
     fn settle_latest(&mut self) {
         self.latest.append_to(&mut self.out);
     }
@@ -453,9 +407,9 @@ impl State {
         self.closed.as_ref()
     }
 
-    /// Whether a call can be made right now.
-    pub(super) fn can_call(&self) -> bool {
-        self.has_room() && !self.calls.is_full()
+    /// Whether a call can be made right now, of so many bytes if it goes in fragments.
+    pub(super) fn can_call(&self, large: usize) -> bool {
+        self.has_room_for(large) && !self.calls.is_full()
     }
 
     /// The first who waits, if it could go on now.
@@ -463,7 +417,8 @@ impl State {
         if self.waiters.is_empty() || !self.has_room() {
             return None;
         }
-        self.waiters.next(!self.calls.is_full())
+        let Self { waiters, out, calls, .. } = self;
+        waiters.next(!calls.is_full(), |len| out.has_large_room(len))
     }
 
     fn has_commands(&self) -> bool {

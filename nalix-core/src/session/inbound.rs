@@ -4,16 +4,22 @@ use std::fmt;
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use super::{max_error, max_items, max_record};
+use super::{
+    MAX_RECORD,
+    assembly::{Assembly, Start},
+    max_error, max_items,
+};
 use crate::{
     CallId, Opcode,
     error::ProtocolError,
-    frame::{self, Control, Entries, FrameKind, Metadata},
+    frame::{self, Control, Entries, FRAGMENT, FrameKind, Metadata, Parsed},
     handshake::Sealing,
     record::{self, Opener, RecordKind},
+    wire::varint,
 };
 
-/// A frame that has arrived. Its payload is a slice of the receive buffer.
+/// A frame that has arrived, or a message that has arrived in several. The payload of one frame is a slice of the receive
+/// buffer.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Frame {
@@ -33,6 +39,17 @@ pub struct Frame {
     pub entries: Option<Entries>,
     /// Its payload, behind the metadata.
     pub payload: Bytes,
+    /// Why the message is not whole, if it is not. There is no payload then.
+    pub unfinished: Option<Unfinished>,
+}
+
+/// Why a message that has begun does not come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Unfinished {
+    /// Its sender does not go on with it.
+    GivenUp,
+    /// There is no room for it. The rest of it is skipped.
+    OverBudget,
 }
 
 /// Without what the payload says, which may be secret.
@@ -45,6 +62,7 @@ impl fmt::Debug for Frame {
             .field("sealed", &self.sealed)
             .field("metadata", &self.metadata)
             .field("payload", &format_args!("{} bytes", self.payload.len()))
+            .field("unfinished", &self.unfinished)
             .finish()
     }
 }
@@ -60,6 +78,8 @@ pub struct Record {
 }
 
 /// Takes received bytes apart. Any cut of the stream into reads gives the same frames.
+///
+/// Messages come out when they are whole: a small one may come out before a large one that has begun earlier.
 pub struct Inbound {
     buf: BytesMut,
     /// The record whose frames are being handed out, and how far that has come.
@@ -72,6 +92,10 @@ pub struct Inbound {
     sealing: Sealing,
     max_record: usize,
     max_message: usize,
+    /// Messages that are not whole yet. Made when the first one comes in fragments.
+    assembly: Option<Box<Assembly>>,
+    /// How many bytes unfinished messages may have, all together.
+    reassembly: usize,
     /// How many bytes to make room for before a read. Grows while reads fill it.
     chunk: usize,
     /// Whether the handshake has only just been answered, so that the peer may still turn the answer down.
@@ -101,6 +125,8 @@ impl Inbound {
             sealing: Sealing::None,
             max_record: max_body,
             max_message: 0,
+            assembly: None,
+            reassembly: usize::MAX,
             chunk: MIN_CHUNK,
             fresh: true,
             failed: false,
@@ -110,17 +136,23 @@ impl Inbound {
     /// Sets the limits that the handshake has agreed on.
     pub fn establish(&mut self, max_message: usize) {
         self.max_message = max_message;
-        self.max_record = max_record(max_message);
+        self.max_record = MAX_RECORD;
     }
 
     /// As [`Inbound::establish`], for a secured connection.
     pub fn establish_secured(&mut self, max_message: usize, opener: Opener, sealing: Sealing) {
         self.max_message = max_message;
-        self.max_record = max_record(max_message) + record::TAG;
+        self.max_record = MAX_RECORD + record::TAG;
         self.opener = Some(opener);
         self.sealing = sealing;
         // Whoever turns our answer down can say so sealed. Nobody else could be believed.
         self.fresh = false;
+    }
+
+    /// Sets how many bytes messages may announce that are not whole yet, all together. Those that announce more are
+    /// refused. Until it is set there is no limit.
+    pub fn set_reassembly(&mut self, bytes: usize) {
+        self.reassembly = bytes;
     }
 
     /// Hands in frames that came with the handshake, to be taken as the first record. They were sealed by it.
@@ -169,17 +201,21 @@ impl Inbound {
     /// [`ProtocolError`] if what has arrived is no frame. It is reported once; after it nothing more comes out.
     #[inline]
     pub fn next_frame(&mut self) -> Result<Option<Frame>, ProtocolError> {
-        while self.at == self.body.len() {
-            match self.open_record() {
-                Ok(Some(Opened::Frames)) => {}
-                Ok(Some(Opened::Abort(body))) => return self.abort(body),
-                Ok(None) => return Ok(None),
+        loop {
+            while self.at == self.body.len() {
+                match self.open_record() {
+                    Ok(Some(Opened::Frames)) => {}
+                    Ok(Some(Opened::Abort(body))) => return self.abort(body),
+                    Ok(None) => return Ok(None),
+                    Err(error) => return self.fail(error),
+                }
+            }
+            match self.split_frame() {
+                Ok(Some(frame)) => return Ok(Some(frame)),
+                // A fragment, and not the last.
+                Ok(None) => {}
                 Err(error) => return self.fail(error),
             }
-        }
-        match self.split_frame() {
-            Ok(frame) => Ok(Some(frame)),
-            Err(error) => self.fail(error),
         }
     }
 
@@ -208,10 +244,14 @@ impl Inbound {
     /// To be asked when the link has ended.
     ///
     /// # Errors
-    /// [`ProtocolError::CutRecord`] if it ended inside a record.
+    /// [`ProtocolError::CutRecord`] if it ended inside a record, [`ProtocolError::CutMessage`] if inside a message.
     pub fn end(&self) -> Result<(), ProtocolError> {
-        if self.failed || (self.buf.is_empty() && self.at == self.body.len()) {
+        if self.failed {
             return Ok(());
+        }
+        if self.buf.is_empty() && self.at == self.body.len() {
+            let missing = self.assembly.as_ref().and_then(|assembly| assembly.missing());
+            return missing.map_or(Ok(()), |missing| Err(ProtocolError::CutMessage { missing }));
         }
         let missing = match self.buf.first_chunk().map(|header| record::parse(*header)) {
             Some(Ok((_, len))) => (record::HEADER + len).saturating_sub(self.buf.len()),
@@ -274,8 +314,12 @@ impl Inbound {
         Ok(Some((kind, body.freeze())))
     }
 
-    fn split_frame(&mut self) -> Result<Frame, ProtocolError> {
+    #[inline]
+    fn split_frame(&mut self) -> Result<Option<Frame>, ProtocolError> {
         let parsed = frame::parse(&self.body, self.at)?;
+        if parsed.head.more || parsed.head.kind == FrameKind::Continue {
+            return self.split_fragment(parsed);
+        }
         let mut payload = parsed.payload;
         self.at = payload.end;
         let (metadata, entries) = if parsed.head.metadata {
@@ -286,7 +330,7 @@ impl Inbound {
             (Metadata::default(), None)
         };
         let frame::Head { kind, upload, id, opcode, .. } = parsed.head;
-        let limit = self.max_payload(kind);
+        let limit = self.max_whole(kind);
         if payload.len() > limit {
             return Err(ProtocolError::MessageTooLarge { found: payload.len(), limit });
         }
@@ -299,7 +343,51 @@ impl Inbound {
             last.advance(payload.start);
             last
         };
-        Ok(Frame { kind, upload, id, opcode, sealed: self.sealed, metadata, entries, payload })
+        Ok(Some(Frame {
+            kind,
+            upload,
+            id,
+            opcode,
+            sealed: self.sealed,
+            metadata,
+            entries,
+            payload,
+            unfinished: None,
+        }))
+    }
+
+    /// Puts a fragment where it belongs. Returns the message if this was its end.
+    #[inline(never)]
+    fn split_fragment(&mut self, parsed: Parsed) -> Result<Option<Frame>, ProtocolError> {
+        let Parsed { head, payload } = parsed;
+        self.at = payload.end;
+        let mut bytes = &self.body[payload];
+        let assembly = self.assembly.get_or_insert_default();
+        let done = if head.kind == FrameKind::Continue {
+            assembly.go_on(head.id.get(), head.more, self.sealed, bytes)?
+        } else {
+            let (slot, total);
+            (slot, bytes) = short_varint(bytes)?;
+            (total, bytes) = short_varint(bytes)?;
+            let (mut metadata, mut entries) = (Metadata::default(), None);
+            if head.metadata {
+                let block = Metadata::split(bytes)?;
+                (metadata, entries) = (block.metadata, block.entries());
+                bytes = &bytes[block.len..];
+            }
+            let (found, limit) = (total as usize, max_message(head.kind, self.max_message));
+            if found > limit {
+                return Err(ProtocolError::MessageTooLarge { found, limit });
+            }
+            let start = Start { head, sealed: self.sealed, metadata, entries, slot, total: found, bytes };
+            assembly.start(start, self.reassembly)?
+        };
+        if self.at == self.body.len() {
+            // Lets go of the receive buffer, so that it can be used again.
+            self.body = Bytes::new();
+            self.at = 0;
+        }
+        Ok(done)
     }
 
     /// The peer has found fault with our part of the handshake, which this side took for finished. An Abort says what a
@@ -310,25 +398,26 @@ impl Inbound {
             return self.fail(ProtocolError::UnexpectedRecord { found: RecordKind::Abort.name() });
         }
         let frame::Head { kind, upload, id, opcode, .. } = frame::Head::plain(FrameKind::Control);
+        let metadata = Metadata::default();
         Ok(Some(Frame {
             kind,
             upload,
             id,
             opcode,
             sealed: false,
-            metadata: Metadata::default(),
+            metadata,
             entries: None,
             payload: body,
+            unfinished: None,
         }))
     }
 
-    fn max_payload(&self, kind: FrameKind) -> usize {
+    /// The longest payload of a message that comes in one frame.
+    fn max_whole(&self, kind: FrameKind) -> usize {
         match kind {
-            FrameKind::Error | FrameKind::End => max_error(self.max_message),
-            FrameKind::Item => max_items(self.max_message),
             // Messages about the connection do not depend on what users send.
             FrameKind::Ping | FrameKind::Pong | FrameKind::Control => usize::MAX,
-            _ => self.max_message,
+            _ => max_message(kind, self.max_message).min(FRAGMENT),
         }
     }
 
@@ -338,6 +427,7 @@ impl Inbound {
         self.buf = BytesMut::new();
         self.body = Bytes::new();
         self.at = 0;
+        self.assembly = None;
         if std::mem::replace(&mut self.failed, true) { Ok(None) } else { Err(error) }
     }
 }
@@ -347,6 +437,23 @@ enum Opened {
     Frames,
     /// The peer's goodbye.
     Abort(Bytes),
+}
+
+/// The longest message of a kind that users decide the length of.
+#[inline]
+fn max_message(kind: FrameKind, limit: usize) -> usize {
+    match kind {
+        FrameKind::Error => max_error(limit),
+        _ => limit,
+    }
+}
+
+fn short_varint(input: &[u8]) -> Result<(u32, &[u8]), ProtocolError> {
+    let bad = ProtocolError::BadFrame { what: "bad start of a message in fragments" };
+    match varint::split(input) {
+        Ok((value, rest)) => u32::try_from(value).map(|value| (value, rest)).map_err(|_| bad),
+        Err(_) => Err(bad),
+    }
 }
 
 const MIN_CHUNK: usize = 4 * 1024;

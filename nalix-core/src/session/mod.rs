@@ -1,10 +1,14 @@
 //! The two one-way paths of a connection, without I/O: bytes in and frames out, frames in and bytes out.
 
+mod assembly;
+mod fragments;
 mod inbound;
+mod large;
 mod outbound;
 
 pub use self::{
-    inbound::{Frame, Inbound, Record},
+    fragments::{Completed, TakenBack},
+    inbound::{Frame, Inbound, Record, Unfinished},
     outbound::{Appended, Outbound},
 };
 
@@ -34,13 +38,10 @@ impl Cover {
     }
 }
 
-/// The longest record body that peers with this message limit send each other: a batch that was just below its target
-/// size when one message of the largest size was added, or a status if that is larger.
-pub const fn max_record(max_message: usize) -> usize {
-    let largest = if max_message > STATUS_ROOM { max_message } else { STATUS_ROOM };
-    let most = record::TARGET_BODY + largest + frame::MAX_METADATA + 2 + frame::MAX_OVERHEAD;
-    if most < record::MAX_BODY { most } else { record::MAX_BODY }
-}
+/// The longest record body that peers send each other once they are connected, without the tag of a sealed one: a batch that
+/// was just below its target size when one frame of the largest size was added.
+pub const MAX_RECORD: usize =
+    record::TARGET_BODY + frame::FRAGMENT + frame::MAX_METADATA + 2 + frame::MAX_START + frame::MAX_OVERHEAD;
 
 /// The longest payload of an Error frame, in bytes: an application error of the largest size and the byte in front of it,
 /// or a status, which must fit however small the message limit is.
@@ -53,9 +54,8 @@ pub const fn max_items(max_message: usize) -> usize {
     max_message + 5
 }
 
-/// The highest message limit that fits a record, in bytes. Higher settings are cut to it.
-pub const MAX_MESSAGE: usize =
-    record::MAX_BODY - record::TAG - record::TARGET_BODY - frame::MAX_METADATA - 2 - frame::MAX_OVERHEAD;
+/// The highest message limit, in bytes: 1 GiB. Higher settings are cut to it.
+pub const MAX_MESSAGE: usize = 1 << 30;
 
 /// Room for any status or close reason: their messages are cut at 1,024 bytes.
 const STATUS_ROOM: usize = 1_100;

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use super::{Cover, max_error, max_items};
+use super::{Cover, fragments::Completed, large::Large, max_error, max_items};
 use crate::{
     error::EncodeError,
-    frame::{self, Entries, Head, Metadata},
+    frame::{self, Entries, FRAGMENT, Head, Metadata},
     handshake::Sealing,
+    packet::Priority,
     record::{self, RecordKind, Sealer},
     wire::{Writer, varint},
 };
@@ -15,18 +16,25 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
     /// How many bytes had been appended before it since the connection began: what has been written beyond this
-    /// number has taken part of the frame along.
+    /// number has taken part of the frame along. Nothing yet of a message that goes in fragments: [`u64::MAX`].
     pub position: u64,
 }
 
 /// Puts frames into records. Frames that are appended between two flushes share records.
 pub struct Outbound {
-    buf: Vec<u8>,
+    pub(super) buf: Vec<u8>,
     /// The record that is being filled.
-    open: Option<Open>,
-    max_message: usize,
+    pub(super) open: Option<Open>,
+    /// What goes in fragments. Made when it is first needed.
+    pub(super) large: Option<Box<Large>>,
+    /// How many bytes of it may wait without counting as a backlog.
+    pub(super) large_room: usize,
+    pub(super) completed: Vec<Completed>,
+    /// The goodbye, which comes behind everything else.
+    pub(super) last: Option<(Cover, Head, Vec<u8>)>,
+    pub(super) max_message: usize,
     /// Bytes that have been taken away by [`Outbound::take`].
-    taken: u64,
+    pub(super) taken: u64,
     /// What seals records, on a secured connection.
     sealer: Option<Sealer>,
     sealing: Sealing,
@@ -38,6 +46,7 @@ impl fmt::Debug for Outbound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outbound")
             .field("waiting", &self.buf.len())
+            .field("large", &self.large_len())
             .field("taken", &self.taken)
             .field("sealing", &self.sealing)
             .field("exhausted", &self.exhausted)
@@ -46,7 +55,7 @@ impl fmt::Debug for Outbound {
 }
 
 #[derive(Clone, Copy)]
-struct Open {
+pub(super) struct Open {
     start: usize,
     cover: Cover,
 }
@@ -57,6 +66,10 @@ impl Outbound {
         Self {
             buf: Vec::new(),
             open: None,
+            large: None,
+            large_room: usize::MAX,
+            completed: Vec::new(),
+            last: None,
             max_message,
             taken: 0,
             sealer: None,
@@ -82,18 +95,26 @@ impl Outbound {
         self.max_message
     }
 
-    /// How many bytes wait to be taken.
+    /// How many bytes wait to be taken, without what goes in fragments as long as there is room for that.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.buf.len()
+        match &self.large {
+            None => self.buf.len(),
+            Some(large) => self.buf.len() + large.len().saturating_sub(self.large_room),
+        }
     }
 
     /// Whether nothing waits.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.buf.is_empty()
+        self.buf.is_empty() && !self.has_large() && self.last.is_none()
     }
 
     /// Appends a frame whose payload `write` writes. `hint` is about how long that will be. `cover` says in what kind of
     /// record it goes, where there is a choice: under [`Sealing::Marked`].
+    ///
+    /// What is longer than [`FRAGMENT`] waits by itself, and goes in fragments when it is its turn: frames that are appended
+    /// later may be sent earlier.
     ///
     /// # Errors
     /// [`EncodeError`] if the payload is over the message limit or cannot be encoded; nothing has been appended then.
@@ -106,7 +127,7 @@ impl Outbound {
         hint: usize,
         write: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Appended, EncodeError> {
-        self.append_within(self.max_message, cover, head, (metadata, None), hint, write)
+        self.append_as(None, cover, head, (metadata, None), hint, write)
     }
 
     /// As [`Outbound::append`], with entries of the user's in the metadata. They do not count for the message limit.
@@ -121,7 +142,24 @@ impl Outbound {
         hint: usize,
         write: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Appended, EncodeError> {
-        self.append_within(self.max_message, cover, head, metadata, hint, write)
+        self.append_as(None, cover, head, metadata, hint, write)
+    }
+
+    /// As [`Outbound::append_with`], with the priority of the packet, if it has one.
+    ///
+    /// # Errors
+    /// As [`Outbound::append`].
+    #[inline]
+    pub fn append_as(
+        &mut self,
+        priority: Option<Priority>,
+        cover: Cover,
+        head: Head,
+        metadata: (Metadata, Option<&Entries>),
+        hint: usize,
+        write: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<Appended, EncodeError> {
+        self.append_within(self.max_message, priority, cover, head, metadata, hint, write)
     }
 
     /// As [`Outbound::append`], for a frame that carries one byte besides a message.
@@ -135,8 +173,7 @@ impl Outbound {
         hint: usize,
         write: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Appended, EncodeError> {
-        let limit = max_error(self.max_message);
-        self.append_within(limit, cover, head, (Metadata::default(), None), hint, write)
+        self.append_error_as(None, cover, head, hint, write)
     }
 
     /// As [`Outbound::append`], for items of a stream, each with its length in front.
@@ -148,9 +185,47 @@ impl Outbound {
         self.append_within(limit, cover, head, (Metadata::default(), None), items.len(), |w| w.put(items))
     }
 
+    /// As [`Outbound::append_error`], with the priority of the packet, if it has one.
+    ///
+    /// # Errors
+    /// As [`Outbound::append`].
+    pub fn append_error_as(
+        &mut self,
+        priority: Option<Priority>,
+        cover: Cover,
+        head: Head,
+        hint: usize,
+        write: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<Appended, EncodeError> {
+        let limit = max_error(self.max_message);
+        self.append_within(limit, priority, cover, head, (Metadata::default(), None), hint, write)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "each is another part of one frame")]
+    #[inline]
     fn append_within(
         &mut self,
         limit: usize,
+        priority: Option<Priority>,
+        cover: Cover,
+        head: Head,
+        metadata: (Metadata, Option<&Entries>),
+        hint: usize,
+        write: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<Appended, EncodeError> {
+        let limit = if head.kind.may_go_on() { limit } else { limit.min(FRAGMENT) };
+        if hint > FRAGMENT {
+            return self.append_apart(limit, priority, cover, head, metadata, hint, write);
+        }
+        self.append_here(limit, priority, cover, head, metadata, hint, write)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "each is another part of one frame")]
+    #[inline]
+    fn append_here(
+        &mut self,
+        limit: usize,
+        priority: Option<Priority>,
         cover: Cover,
         head: Head,
         (metadata, entries): (Metadata, Option<&Entries>),
@@ -181,14 +256,44 @@ impl Outbound {
         }
         let mut w = Writer::new(&mut out.buf, limit);
         write(&mut w);
-        w.finish()?;
+        let len = w.finish()?;
+        if len > FRAGMENT {
+            let payload = out.buf.split_off(out.buf.len() - len);
+            drop(undo);
+            return Ok(self.push_large(priority, cover, head, (metadata, entries), payload));
+        }
         out.put_len(len_at, room);
         undo.done = true;
         Ok(Appended { position })
     }
 
-    /// Takes all finished bytes, ready for the link, and leaves `spare` (emptied) to be filled.
+    /// Appends what is probably too long for a frame: encoded by itself, so that it need not be copied for that.
+    #[allow(clippy::too_many_arguments, reason = "each is another part of one frame")]
+    #[inline(never)]
+    fn append_apart(
+        &mut self,
+        limit: usize,
+        priority: Option<Priority>,
+        cover: Cover,
+        head: Head,
+        metadata: (Metadata, Option<&Entries>),
+        hint: usize,
+        write: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<Appended, EncodeError> {
+        let mut payload = Vec::with_capacity(hint.min(limit));
+        let mut w = Writer::new(&mut payload, limit);
+        write(&mut w);
+        if w.finish()? > FRAGMENT {
+            return Ok(self.push_large(priority, cover, head, metadata, payload));
+        }
+        let write = |w: &mut Writer<'_>| w.put(&payload);
+        self.append_here(limit, priority, cover, head, metadata, payload.len(), write)
+    }
+
+    /// Takes bytes that are ready for the link, and leaves `spare` (emptied) to be filled: all frames that wait, and behind
+    /// them some fragments. If there are more of those, [`Outbound::is_empty`] says so.
     pub fn take(&mut self, mut spare: Vec<u8>) -> Vec<u8> {
+        self.put_fragments();
         self.close_record();
         spare.clear();
         let full = std::mem::replace(&mut self.buf, spare);
@@ -197,8 +302,12 @@ impl Outbound {
     }
 
     /// Lets `write` write what waits, and returns whether it has written all. It says how many bytes it has
-    /// written; those that are left stay at the front. Never all once [`Outbound::is_exhausted`] says yes.
+    /// written; those that are left stay at the front. Never all once [`Outbound::is_exhausted`] says yes, nor while
+    /// something waits that goes in fragments: that is left to [`Outbound::take`].
     pub fn write_with(&mut self, write: impl FnOnce(&[u8]) -> usize) -> bool {
+        if self.has_large() {
+            return false;
+        }
         self.close_record();
         let n = write(&self.buf).min(self.buf.len());
         self.taken += n as u64;
@@ -206,7 +315,7 @@ impl Outbound {
         self.buf.is_empty() && !self.exhausted
     }
 
-    fn cover(&self, asked: Cover) -> Cover {
+    pub(super) fn cover(&self, asked: Cover) -> Cover {
         match self.sealing {
             Sealing::None => Cover::Plain,
             Sealing::All => Cover::Sealed,
@@ -215,7 +324,7 @@ impl Outbound {
     }
 
     #[inline]
-    fn close_unless_fits(&mut self, cover: Cover) {
+    pub(super) fn close_unless_fits(&mut self, cover: Cover) {
         if let Some(open) = self.open
             && (open.cover != cover || self.buf.len() - open.start >= record::HEADER + record::TARGET_BODY)
         {
@@ -223,14 +332,14 @@ impl Outbound {
         }
     }
 
-    fn open_record(&mut self, cover: Cover) {
+    pub(super) fn open_record(&mut self, cover: Cover) {
         if self.open.is_none() {
             self.open = Some(Open { start: self.buf.len(), cover });
             self.buf.extend_from_slice(&[0; record::HEADER]);
         }
     }
 
-    fn close_record(&mut self) {
+    pub(super) fn close_record(&mut self) {
         let Some(Open { start, cover }) = self.open.take() else { return };
         match (&mut self.sealer, cover) {
             (Some(sealer), Cover::Sealed) => {

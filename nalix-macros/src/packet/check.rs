@@ -22,6 +22,11 @@ pub(super) fn check(cx: &mut Ctxt, packet: &mut Packet) {
             "`error` needs `reply` or `stream`: a packet that is not answered cannot be answered with an error",
         );
     }
+    if let Some(priority) = &keys.priority
+        && !["control", "high", "normal", "bulk"].contains(&priority.value().as_str())
+    {
+        cx.error(priority, "a priority is `\"control\"`, `\"high\"`, `\"normal\"` or `\"bulk\"`");
+    }
     if let (Some((key, _)), Some(_)) = (&keys.reply, &keys.stream) {
         cx.error(
             key,

@@ -37,6 +37,20 @@ pub(super) fn expand(packet: &Packet, failed: bool) -> TokenStream {
             const ENCRYPT: ::core::primitive::bool = true;
         )
     });
+    let priority = packet.keys.priority.as_ref().and_then(|priority| {
+        let variant = match priority.value().as_str() {
+            "control" => quote!(Control),
+            "high" => quote!(High),
+            "normal" => quote!(Normal),
+            "bulk" => quote!(Bulk),
+            _ => return None,
+        };
+        let priority = quote!(#krate::packet::Priority);
+        Some(quote!(
+            const PRIORITY: ::core::option::Option<#priority> =
+                ::core::option::Option::Some(#priority::#variant);
+        ))
+    });
     let registration = (!failed).then(|| registration(packet));
     quote! {
         #[automatically_derived]
@@ -48,6 +62,7 @@ pub(super) fn expand(packet: &Packet, failed: bool) -> TokenStream {
             #encrypt
             #streams
             #uploads
+            #priority
         }
         #(#shape)*
         #opcode_check

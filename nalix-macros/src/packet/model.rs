@@ -24,6 +24,7 @@ pub(crate) struct Keys {
     pub(crate) upload: Option<(Ident, Type)>,
     pub(crate) exact: bool,
     pub(crate) encrypt: bool,
+    pub(crate) priority: Option<LitStr>,
     pub(crate) rename: Option<LitStr>,
     pub(crate) krate: Option<Path>,
 }
@@ -44,6 +45,7 @@ impl From<Args> for Keys {
             upload: args.ty("upload"),
             exact: args.flag("exact").is_some(),
             encrypt: args.flag("encrypt").is_some(),
+            priority: args.text("priority"),
             rename: args.text("rename"),
             krate: args.path("crate").map(|(_, path)| path),
         }
@@ -74,6 +76,7 @@ const KNOWN: Known = Known {
         ("upload", Kind::Type),
         ("exact", Kind::Flag),
         ("encrypt", Kind::Flag),
+        ("priority", Kind::Text),
         ("rename", Kind::Text),
         ("crate", Kind::Path),
     ],

@@ -13,7 +13,10 @@ pub(crate) fn bad_bodies() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("kind 0", vec![0, 0, 0]),
         ("zeros", vec![0; 100]),
-        ("a reserved flag", vec![0x10 | 9, 0]),
+        ("more of a ping", vec![0x10 | 9, 0]),
+        ("more of nothing", vec![0x10 | 2, 0, 1, 0x10, 0]),
+        ("a fragment of no message", vec![13, 0, 1, 7]),
+        ("two messages in a slot", [0x10 | 2, 0, 1, 0x10, 3, 1, 9, 7].repeat(2)),
         ("another reserved flag", vec![0x80 | 9, 0]),
         ("compression nobody has agreed on", vec![0x20 | 9, 0]),
         ("metadata on a ping", vec![0x40 | 9, 1, 0]),

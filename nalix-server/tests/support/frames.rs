@@ -5,6 +5,7 @@ use nalix_core::{
     CallId, Failure, Opcode, Packet, Status,
     frame::{self, FrameKind, Head, Metadata},
     record::{self, RecordKind},
+    session::{Cover, Outbound},
     wire::{Encode, to_vec, varint},
 };
 
@@ -41,6 +42,18 @@ pub(crate) fn packet_with<P: Packet>(id: u32, packet: &P, metadata: Metadata) ->
 
 pub(crate) fn cancel(id: u32) -> Vec<u8> {
     frame(Head::of_call(FrameKind::Cancel, CallId::new(id)), b"")
+}
+
+/// The records of a request with any payload, in fragments if need be.
+pub(crate) fn large_request(id: u32, opcode: u16, payload: &[u8]) -> Vec<u8> {
+    let mut out = Outbound::new(payload.len());
+    let head = Head::request(CallId::new(id), Opcode::new(opcode));
+    out.append(Cover::Plain, head, Metadata::default(), 0, |w| w.put(payload)).expect("within the limit");
+    let mut bytes = Vec::new();
+    while !out.is_empty() {
+        bytes.extend(out.take(Vec::new()));
+    }
+    bytes
 }
 
 /// A record of frames.

@@ -17,7 +17,7 @@ mod wait;
 pub(crate) use self::{
     bad::bad_bodies,
     blob::Blob,
-    frames::{cancel, frame, notify, packet_with, record, request, status},
+    frames::{cancel, frame, large_request, notify, packet_with, record, request, status},
     live::{Guard, Live},
     members::{Inbox, deaf, member},
     pair::{Both, server, session},

@@ -52,8 +52,7 @@ pub async fn accept_unless<L: Link>(
     stop: impl Future<Output = CloseReason>,
 ) -> Result<Established<L>, ConnectError> {
     let options = options.clone().in_range();
-    let params =
-        Params::new(options.max_message, options.max_calls, contracts).with_streams(options.stream_window);
+    let params = options.params(contracts);
     let mut inbound = Inbound::new(MAX_HELLO);
     // What stands for it until there is an answer says nothing.
     let mut outbound = Outbound::new(0);

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     connection::{Options, writing::put},
     frame::{Control, FrameKind, Head},
-    handshake::{self, ClientSecurity, Connected, Contracts, Initiator, MAX_HELLO, Params},
+    handshake::{self, ClientSecurity, Connected, Contracts, Initiator, MAX_HELLO},
     link::Link,
     record::RecordKind,
     session::{Cover, Inbound, Record},
@@ -44,8 +44,7 @@ pub async fn connect_early<L: Link>(
     options: &Options,
 ) -> Result<Established<L>, ConnectError> {
     let options = options.clone().in_range();
-    let params =
-        Params::new(options.max_message, options.max_calls, contracts).with_streams(options.stream_window);
+    let params = options.params(contracts);
     let mut inbound = Inbound::new(MAX_HELLO);
     let shake = async {
         let (initiator, hello) = Initiator::start(params, security, early)?;

@@ -60,12 +60,12 @@ impl<L> fmt::Debug for Established<L> {
 fn establish(inbound: &mut Inbound, terms: &Terms, secrets: Option<Secrets>) -> Outbound {
     match secrets {
         None => {
-            inbound.establish(terms.max_message);
-            Outbound::new(terms.max_message)
+            inbound.establish(terms.message_in);
+            Outbound::new(terms.message_out)
         }
         Some(Secrets { sealer, opener, .. }) => {
-            inbound.establish_secured(terms.max_message, opener, terms.sealing);
-            Outbound::secured(terms.max_message, sealer, terms.sealing)
+            inbound.establish_secured(terms.message_in, opener, terms.sealing);
+            Outbound::secured(terms.message_out, sealer, terms.sealing)
         }
     }
 }
@@ -73,12 +73,14 @@ fn establish(inbound: &mut Inbound, terms: &Terms, secrets: Option<Secrets>) -> 
 /// Puts a connection together whose handshake is done.
 pub(super) fn settle<L: Link>(
     link: L,
-    (inbound, outbound): (Inbound, Outbound),
+    (mut inbound, mut outbound): (Inbound, Outbound),
     terms: Terms,
     peer_key: Option<PublicKey>,
     resumption: Option<Resumption>,
     options: &Options,
 ) -> Established<L> {
+    inbound.set_reassembly(options.reassembly);
+    outbound.set_large_room(options.large_outbox);
     let resumed = resumption.as_ref().is_some_and(Resumption::is_resumed);
     let setup = Setup {
         number: Number::take(),

@@ -1,0 +1,76 @@
+//! What the driver does about messages that go or come in fragments.
+
+use super::{driver::Driver, frames::StatusBody, writing::put};
+use crate::{
+    CallId,
+    controller::{Reply, unsendable},
+    error::ProtocolError,
+    frame::{FrameKind, Head, encode_status},
+    link::Link,
+    packet::Priority,
+    peer::Answer,
+    session::{Cover, Frame, Unfinished},
+    status::{Code, Status},
+    wire::Writer,
+};
+
+impl<L: Link> Driver<L> {
+    /// A message has begun and will not come.
+    #[cold]
+    pub(super) fn handle_unfinished(&mut self, frame: &Frame, why: Unfinished) -> Result<(), ProtocolError> {
+        let cover = Cover::of(frame.sealed);
+        let status = match why {
+            Unfinished::GivenUp => Status::new(Code::Cancelled, ""),
+            Unfinished::OverBudget => no_room(),
+        };
+        match (frame.kind, why) {
+            (FrameKind::Request, _) => {
+                self.inbox.check_id(frame.id)?;
+                self.append(cover, Head::of_call(FrameKind::Error, frame.id), &StatusBody(&status));
+            }
+            (FrameKind::Reply | FrameKind::Error, Unfinished::OverBudget) => {
+                let mut body = Vec::new();
+                encode_status(&mut Writer::new(&mut body, usize::MAX), &status);
+                self.answers.push((frame.id, cover, Answer::Error(body.into())));
+            }
+            // The peer gives another answer instead.
+            (FrameKind::Reply | FrameKind::Error, Unfinished::GivenUp) => {}
+            (kind, _) => tracing::debug!(?kind, opcode = %frame.opcode, %status, "a message is dropped"),
+        }
+        Ok(())
+    }
+
+    /// The peer does not want the answer to a call that is not there any more. Perhaps not all of it has gone.
+    #[cold]
+    pub(super) fn stop_answer(&mut self, id: CallId) {
+        self.must_look = true;
+        self.backlog = self.shared.stop_answer(id, |out, taken| {
+            let status = Status::new(Code::Cancelled, "");
+            put(out, taken.cover, Head::of_call(FrameKind::Error, id), &StatusBody(&status));
+        });
+    }
+
+    /// Answers with a reply that does not fit a frame, without a copy.
+    #[cold]
+    pub(super) fn append_large(
+        &mut self,
+        id: CallId,
+        priority: Option<Priority>,
+        cover: Cover,
+        reply: Reply,
+    ) -> Result<(), Status> {
+        let mut result = Ok(());
+        let body = reply.into_body();
+        self.must_look = true;
+        self.backlog = self.shared.append(|out| {
+            let appended = out.append_encoded(priority, cover, Head::of_call(FrameKind::Reply, id), body);
+            result = appended.map(drop).map_err(|error| unsendable(&error));
+        });
+        result
+    }
+}
+
+/// What the sender of a message is told for which there is no room.
+fn no_room() -> Status {
+    Status::new(Code::ResourceExhausted, "too many large messages at a time")
+}

@@ -1,0 +1,65 @@
+//! What handles and the driver do about messages that go in fragments.
+
+use super::shared::{Shared, State};
+use crate::{
+    CallId,
+    frame::FRAGMENT,
+    session::{Outbound, TakenBack},
+    wire::Encode,
+};
+
+impl State {
+    /// Whether a message may be sent for which [`large`] has found so many bytes.
+    #[inline]
+    pub(super) fn has_room_for(&self, large: usize) -> bool {
+        self.has_room() && (large == 0 || self.out.has_large_room(large))
+    }
+
+    /// Notes where the last fragments of requests start that have been taken.
+    pub(super) fn note_completed(&mut self) {
+        let Self { out, calls, .. } = self;
+        for completed in out.completed() {
+            calls.completed(completed.id, completed.position);
+        }
+    }
+
+    /// The peer has answered a request, so that the rest of it need not be sent.
+    #[inline]
+    pub(super) fn stop_request(&mut self, id: CallId) {
+        if self.out.has_large() {
+            self.out.give_up(true, id);
+        }
+    }
+
+    /// Nobody waits for the answer to a request any more. Returns whether the peer has to be told by a Cancel.
+    pub(super) fn cancel_large(&mut self, id: CallId) -> bool {
+        match self.out.give_up(true, id) {
+            None => true,
+            // The end that the message has come to says it.
+            Some(TakenBack { begun: true, .. }) => false,
+            Some(TakenBack { begun: false, .. }) => {
+                self.calls.forget(id);
+                false
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// The caller of a call that has been answered does not want the answer. If a part of it has not gone yet, none of it
+    /// counts, and `f` appends another.
+    pub(crate) fn stop_answer(&self, id: CallId, f: impl FnOnce(&mut Outbound, TakenBack)) -> usize {
+        self.append(|out| {
+            if let Some(taken) = out.give_up(false, id) {
+                f(out, taken);
+            }
+        })
+    }
+}
+
+/// About how many bytes a packet has if it will go in fragments; else zero.
+#[inline]
+pub(super) fn large<P: Encode>(packet: &P) -> usize {
+    let hint = packet.size_hint();
+    if hint > FRAGMENT { hint } else { 0 }
+}

@@ -1,0 +1,160 @@
+//! Messages that arrive in fragments, until they are whole.
+
+use bytes::Bytes;
+
+use super::{Frame, Unfinished};
+use crate::{
+    error::ProtocolError,
+    frame::{Entries, FRAGMENT, Head, Metadata, SLOTS},
+};
+
+/// The slots of one direction. Memory grows with what has come, and never beyond the length that was announced.
+#[derive(Default)]
+pub(super) struct Assembly {
+    slots: [Option<Message>; SLOTS],
+    /// Bytes announced by the messages that are kept.
+    announced: usize,
+}
+
+struct Message {
+    head: Head,
+    sealed: bool,
+    metadata: Metadata,
+    entries: Option<Entries>,
+    total: usize,
+    got: usize,
+    /// What has come so far; `None` if the message has been refused and the rest of it is skipped.
+    body: Option<Vec<u8>>,
+}
+
+/// The first fragment of a message.
+pub(super) struct Start<'a> {
+    pub(super) head: Head,
+    pub(super) sealed: bool,
+    pub(super) metadata: Metadata,
+    pub(super) entries: Option<Entries>,
+    pub(super) slot: u32,
+    /// The length of the whole message, in bytes. It is within the limit.
+    pub(super) total: usize,
+    pub(super) bytes: &'a [u8],
+}
+
+impl Assembly {
+    /// Takes the first fragment of a message. Returns a frame if the message is refused: when more than `budget` bytes
+    /// would be announced.
+    ///
+    /// # Errors
+    /// [`ProtocolError`] if a message must not start like this.
+    pub(super) fn start(&mut self, start: Start<'_>, budget: usize) -> Result<Option<Frame>, ProtocolError> {
+        let Start { head, sealed, metadata, entries, slot, total, bytes } = start;
+        check_size(bytes)?;
+        let slot = self.slots.get_mut(slot as usize).ok_or(bad("fragment in a slot that there is not"))?;
+        if slot.is_some() {
+            return Err(bad("message in a slot that is in use"));
+        }
+        if bytes.is_empty() {
+            return Err(bad("empty fragment"));
+        }
+        if bytes.len() >= total {
+            return Err(bad("more fragments than the message has bytes"));
+        }
+        let mut message = Message { head, sealed, metadata, entries, total, got: bytes.len(), body: None };
+        if self.announced.saturating_add(total) > budget {
+            let refused = message.unfinished(Unfinished::OverBudget);
+            *slot = Some(message);
+            return Ok(Some(refused));
+        }
+        self.announced += total;
+        message.body = Some(bytes.to_vec());
+        *slot = Some(message);
+        Ok(None)
+    }
+
+    /// Takes another fragment. Returns the message if it is whole, or given up.
+    ///
+    /// # Errors
+    /// [`ProtocolError`] if no message goes on like this.
+    pub(super) fn go_on(
+        &mut self,
+        slot: u32,
+        more: bool,
+        sealed: bool,
+        bytes: &[u8],
+    ) -> Result<Option<Frame>, ProtocolError> {
+        check_size(bytes)?;
+        let slot = self.slots.get_mut(slot as usize).ok_or(bad("fragment in a slot that there is not"))?;
+        let message = slot.as_mut().ok_or(bad("fragment of no message"))?;
+        if message.sealed && !sealed {
+            return Err(ProtocolError::Unsealed { what: "fragment of a sealed message" });
+        }
+        if message.sealed != sealed {
+            return Err(bad("sealed fragment of a message in the clear"));
+        }
+        let given_up = bytes.is_empty();
+        if given_up && more {
+            return Err(bad("empty fragment"));
+        }
+        message.got += bytes.len();
+        if message.got > message.total || (more && message.got == message.total) {
+            return Err(bad("more fragments than the message has bytes"));
+        }
+        if !more && !given_up && message.got < message.total {
+            return Err(bad("fewer fragments than the message has bytes"));
+        }
+        if more {
+            message.add(bytes);
+            return Ok(None);
+        }
+        let Some(mut message) = slot.take() else { return Ok(None) };
+        if message.body.is_none() {
+            // Its end has been reported when it was refused.
+            return Ok(None);
+        }
+        self.announced -= message.total;
+        if given_up {
+            return Ok(Some(message.unfinished(Unfinished::GivenUp)));
+        }
+        message.add(bytes);
+        Ok(Some(message.whole()))
+    }
+
+    /// How many bytes of unfinished messages have not come yet; `None` if there is no such message.
+    pub(super) fn missing(&self) -> Option<usize> {
+        self.slots.iter().flatten().map(|message| message.total - message.got).reduce(|a, b| a + b)
+    }
+}
+
+impl Message {
+    fn add(&mut self, bytes: &[u8]) {
+        let Some(body) = &mut self.body else { return };
+        if body.capacity() - body.len() < bytes.len() {
+            let wanted = (body.capacity() * 2).max(body.len() + bytes.len()).min(self.total);
+            body.reserve_exact(wanted - body.len());
+        }
+        body.extend_from_slice(bytes);
+    }
+
+    fn whole(self) -> Frame {
+        let payload = Bytes::from(self.body.unwrap_or_default());
+        let Head { kind, id, opcode, .. } = self.head;
+        let (sealed, metadata, entries) = (self.sealed, self.metadata, self.entries);
+        Frame { kind, id, opcode, sealed, metadata, entries, payload, unfinished: None }
+    }
+
+    fn unfinished(&self, what: Unfinished) -> Frame {
+        let Head { kind, id, opcode, .. } = self.head;
+        let (sealed, metadata, entries) = (self.sealed, self.metadata, self.entries.clone());
+        Frame { kind, id, opcode, sealed, metadata, entries, payload: Bytes::new(), unfinished: Some(what) }
+    }
+}
+
+fn check_size(bytes: &[u8]) -> Result<(), ProtocolError> {
+    if bytes.len() > FRAGMENT {
+        return Err(ProtocolError::MessageTooLarge { found: bytes.len(), limit: FRAGMENT });
+    }
+    Ok(())
+}
+
+const fn bad(what: &'static str) -> ProtocolError {
+    ProtocolError::BadFrame { what }
+}

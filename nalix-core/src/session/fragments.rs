@@ -1,0 +1,205 @@
+//! The way out for messages that are too long for one frame.
+
+use super::{
+    Cover,
+    large::{Fragment, GivenUp, Message, by_size},
+    outbound::{Appended, Outbound},
+};
+use crate::{
+    CallId, Opcode,
+    error::EncodeError,
+    frame::{self, Entries, FrameKind, Head, Metadata},
+    packet::Priority,
+    record,
+    wire::varint,
+};
+
+/// A request that went in fragments, when the last of them has been appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completed {
+    /// The call.
+    pub id: CallId,
+    /// Where the last fragment starts, as in [`Appended::position`]. Without it there is no request.
+    pub position: u64,
+}
+
+/// A message that has been taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TakenBack {
+    /// How it was to go.
+    pub cover: Cover,
+    /// Whether a part of it has gone, so that the peer knows of it.
+    pub begun: bool,
+}
+
+impl Outbound {
+    /// Sets how many bytes of messages that go in fragments may wait without counting in [`Outbound::len`]. Until it is set
+    /// none of them counts.
+    pub fn set_large_room(&mut self, bytes: usize) {
+        self.large_room = bytes;
+    }
+
+    /// Whether a message of about `len` bytes that goes in fragments may be appended. One may whenever no other waits.
+    pub fn has_large_room(&self, len: usize) -> bool {
+        self.large.as_ref().is_none_or(|large| {
+            large.is_empty() || large.len().checked_add(len).is_some_and(|sum| sum <= self.large_room)
+        })
+    }
+
+    /// Whether a message waits that goes in fragments, or has gone in part.
+    #[inline]
+    pub fn has_large(&self) -> bool {
+        self.large.as_ref().is_some_and(|large| !large.is_empty())
+    }
+
+    /// How many bytes wait of messages that go in fragments.
+    #[inline]
+    pub fn large_len(&self) -> usize {
+        self.large.as_ref().map_or(0, |large| large.len())
+    }
+
+    /// The opcodes of the one-way packets that go in fragments and have not gone yet, in no order and some more than once.
+    pub fn large_notifies(&self) -> impl Iterator<Item = Opcode> {
+        self.large.iter().flat_map(|large| large.notifies())
+    }
+
+    /// Appends a message that is encoded already and longer than [`FRAGMENT`](frame::FRAGMENT), without a copy.
+    ///
+    /// # Errors
+    /// [`EncodeError::MessageTooLarge`] if it is over the message limit.
+    pub fn append_encoded(
+        &mut self,
+        priority: Option<Priority>,
+        cover: Cover,
+        head: Head,
+        payload: Vec<u8>,
+    ) -> Result<Appended, EncodeError> {
+        if payload.len() > self.max_message {
+            return Err(EncodeError::MessageTooLarge { limit: self.max_message });
+        }
+        Ok(self.push_large(priority, cover, head, (Metadata::default(), None), payload))
+    }
+
+    /// Appends a frame behind everything else, also behind what is appended later. There is only one.
+    pub fn append_last(&mut self, cover: Cover, head: Head, payload: Vec<u8>) {
+        self.last.get_or_insert((cover, head, payload));
+        self.put_last();
+    }
+
+    /// Takes back what goes in fragments and has not gone yet. The connection must end then.
+    pub fn drop_large(&mut self) {
+        self.large = None;
+    }
+
+    /// Takes a message back that goes in fragments: our request `id`, or else the answer to the peer's. What has gone of it
+    /// is declared void. `None` if there is no such message.
+    pub fn give_up(&mut self, request: bool, id: CallId) -> Option<TakenBack> {
+        let GivenUp { cover, begun } = self.large.as_mut()?.give_up(request, id)?;
+        if let Some(slot) = begun {
+            self.close_unless_fits(cover);
+            self.open_record(cover);
+            frame::put_head(&mut self.buf, Head::of_call(FrameKind::Continue, CallId::new(slot)));
+            self.buf.push(0);
+        }
+        self.put_last();
+        Some(TakenBack { cover, begun: begun.is_some() })
+    }
+
+    /// The requests of which the last fragment has been taken since this was last asked.
+    pub fn completed(&mut self) -> impl Iterator<Item = Completed> {
+        self.completed.drain(..)
+    }
+
+    #[inline(never)]
+    pub(super) fn push_large(
+        &mut self,
+        priority: Option<Priority>,
+        cover: Cover,
+        head: Head,
+        (metadata, entries): (Metadata, Option<&Entries>),
+        payload: Vec<u8>,
+    ) -> Appended {
+        let cover = self.cover(cover);
+        let priority = priority.unwrap_or_else(|| by_size(payload.len()));
+        let entries = entries.cloned();
+        let message = Message { cover, head, metadata, entries, payload, at: 0 };
+        self.large.get_or_insert_default().push(priority, message);
+        Appended { position: u64::MAX }
+    }
+
+    /// Appends the fragments whose turn it is, as many as go between two looks at what else there is.
+    pub(super) fn put_fragments(&mut self) {
+        let Some(mut large) = self.large.take_if(|large| !large.is_empty()) else { return };
+        // What has been appended so far must not have to wait for a fragment to be opened.
+        self.close_record();
+        for _ in 0..BURST {
+            let Some(fragment) = large.next() else { break };
+            let (slot, end) = (fragment.slot, fragment.end);
+            let position = self.put_fragment(&fragment);
+            if let Some(head) = large.advance(slot, end)
+                && head.kind == FrameKind::Request
+            {
+                self.completed.push(Completed { id: head.id, position });
+            }
+        }
+        // Most connections never need it again.
+        self.large = (!large.is_empty()).then_some(large);
+        self.put_last();
+    }
+
+    fn put_fragment(&mut self, fragment: &Fragment<'_>) -> u64 {
+        let Fragment { slot, message, end } = *fragment;
+        let Message { cover, mut head, metadata, ref entries, ref payload, at } = *message;
+        let mut start = Vec::new();
+        if at == 0 {
+            put_varint(&mut start, slot as usize);
+            put_varint(&mut start, payload.len());
+            if let Some(entries) = entries {
+                head = head.with_metadata();
+                metadata.encode_with(entries, &mut start);
+            } else if !metadata.is_empty() {
+                head = head.with_metadata();
+                metadata.encode(&mut start);
+            }
+        } else {
+            head = Head::of_call(FrameKind::Continue, CallId::new(slot));
+        }
+        if end < payload.len() {
+            head = head.with_more();
+        }
+        self.close_unless_fits(cover);
+        self.open_record(cover);
+        let position = self.taken + self.buf.len() as u64;
+        self.buf.reserve(frame::MAX_OVERHEAD + start.len() + (end - at) + record::TAG);
+        frame::put_head(&mut self.buf, head);
+        put_varint(&mut self.buf, start.len() + (end - at));
+        self.buf.extend_from_slice(&start);
+        self.buf.extend_from_slice(&payload[at..end]);
+        position
+    }
+
+    /// Appends the goodbye if nothing else is left.
+    fn put_last(&mut self) {
+        if self.has_large() {
+            return;
+        }
+        if let Some((cover, head, payload)) = self.last.take() {
+            let cover = self.cover(cover);
+            self.close_unless_fits(cover);
+            self.open_record(cover);
+            frame::put_head(&mut self.buf, head);
+            put_varint(&mut self.buf, payload.len());
+            self.buf.extend_from_slice(&payload);
+        }
+    }
+}
+
+fn put_varint(out: &mut Vec<u8>, n: usize) {
+    let mut buf = [0; varint::MAX_LEN];
+    let len = varint::put(n as u64, &mut buf);
+    out.extend_from_slice(&buf[..len]);
+}
+
+/// How many fragments go between two looks at what else there is: enough for few and large writes, and little enough for
+/// who waits behind them.
+const BURST: usize = 4;
