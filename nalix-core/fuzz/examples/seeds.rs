@@ -1,9 +1,11 @@
-//! Writes the seeds of the targets `hello` and `sealed`, and of secured connections for `connection`, into their corpora:
+//! Writes the seeds of the targets `hello` and `sealed`, of hellos for `handshake` and of secured connections
+//! for `connection` into their corpora:
 //!
 //!     cargo run --manifest-path nalix-core/fuzz/Cargo.toml --example seeds
 //!
-//! Hellos differ each time, since they hold fresh keys; the others stay the same. The seeds of secured connections are made of
-//! those of plain ones, and some of `sealed` of those of `frames`. Names begin with what the target takes them as.
+//! Hellos differ each time, since they hold fresh keys; the others stay the same. The seeds of secured
+//! connections are made of those of plain ones, and some of `sealed` of those of `frames`. Names begin with
+//! what the target takes them as.
 
 use std::{
     fs,
@@ -13,10 +15,10 @@ use std::{
 
 use nalix_core::{
     handshake::{
-        ClientSecurity, Contracts, Identity, Initiator, Offer, Params, Pinned, PublicKey, Sealing, SessionId,
-        SessionRecord, SessionTicket, TicketId,
+        ClientSecurity, Contracts, Hello, Identity, Initiator, Offer, Params, Pinned, PublicKey, Responder,
+        Sealing, ServerSecurity, SessionId, SessionRecord, SessionTicket, TicketId,
     },
-    record::{HEADER, Key},
+    record::{HEADER, Key, Suites},
     registry::Registry,
 };
 
@@ -55,38 +57,40 @@ fn hello() {
     pinned.ticket = Some(ticket.clone());
     hellos.push(body(&ClientSecurity::Secured(pinned), b"early"));
     for ((name, hello), policy) in ["plain", "pinned", "mutual", "resume"].iter().zip(&hellos).zip(0..) {
-        write("hello", &format!("hello-{name}"), &[&[0, policy & 1, 0], hello]);
+        write("hello", &format!("hello-{name}"), &[&[0, policy & 1, 0, 0], hello]);
     }
+    // The target that plain connections belong to reads them too.
+    write("handshake", "hello", &[&[0], &hellos[0]]);
+    let plain = Hello::parse(&hellos[0].clone().into()).unwrap();
+    let responder = Responder::read(&plain, params(), &ServerSecurity::Plaintext, None).unwrap();
+    write("handshake", "reply", &[&[1], &responder.accept(None).unwrap().reply[HEADER..]]);
     write("hello", "reply-short", &[&[1, 0, 0, 1, 2, 3]]);
     write("hello", "reply", &[&[1, 1, 0, 1], &[9; 100]]);
 
-    let mut offer = Offer::new(&params(), Sealing::All);
-    write("hello", "offer", &[&[2, 0, 0, 1, 2], &offer.to_bytes()]);
+    let mut offer = Offer::new(&params(), Sealing::All, Suites::COMMON);
+    write("hello", "offer", &[&[2, 0, 0, 0, 1, 2], &offer.to_bytes()]);
     offer.early = vec![9, 0].into();
-    write("hello", "offer-early", &[&[2, 1, 0, 1, 2], &offer.to_bytes(), b"and what a later version adds"]);
+    write(
+        "hello",
+        "offer-early",
+        &[&[2, 1, 1, 0, 1, 2], &offer.to_bytes(), b"and what a later version adds"],
+    );
     offer.sealing = Sealing::None;
-    write("hello", "offer-unsealed", &[&[2, 1, 0, 1, 2], &offer.to_bytes()]);
+    write("hello", "offer-unsealed", &[&[2, 1, 1, 0, 1, 2], &offer.to_bytes()]);
 
-    // Which pattern, which sealing twice, which keys; then changes.
     for pattern in 0..3 {
-        write("hello", &format!("changed-hello-{pattern}"), &[&[3, pattern, 0, 0, 0]]);
-        write(
-            "hello",
-            &format!("changed-hello-{pattern}-bit"),
-            &[&[3, pattern, 1, 0, 1, 0, 8 + pattern, 0, 3]],
-        );
-        write("hello", &format!("changed-hello-{pattern}-end"), &[&[3, pattern, 1, 1, 2, 0x83, 1, 0]]);
-        write("hello", &format!("changed-reply-{pattern}"), &[&[4, pattern, 0, 2, 0, 9, 0, 7, 0, 0]]);
-        write(
-            "hello",
-            &format!("changed-reply-{pattern}-bit"),
-            &[&[4, pattern, 1, 0, 0, 0, 1, 1, 0, 40, 0, 5]],
-        );
-        write(
-            "hello",
-            &format!("changed-reply-{pattern}-end"),
-            &[&[4, pattern, 1, 0, 0, 33, 0, 0, 1, 0, 0, 9]],
-        );
+        let seed = |target: &str, name: &str, bytes: &[u8]| {
+            write("hello", &format!("changed-{target}-{pattern}{name}"), &[bytes]);
+        };
+        // Which pattern and sealing; the server's sealing, ciphers and keys; then changes.
+        seed("hello", "", &[3, pattern, 0, 0, 0, 0]);
+        seed("hello", "-bit", &[3, pattern, 1, 0, 0, 1, 0, 8 + pattern, 0, 3]);
+        seed("hello", "-end", &[3, pattern, 1, 1, 0, 2, 0x83, 1, 0]);
+        // Which pattern, sealing and ciphers; early bytes, a ticket; then as above.
+        seed("reply", "", &[4, pattern, 0, 0, 2, 0, 9, 0, 7, 0, 0, 0]);
+        seed("reply", "-common", &[4, pattern, 1, 1, 0, 0, 3, 1, 0, 0]);
+        seed("reply", "-bit", &[4, pattern, 1, 0, 0, 0, 1, 1, 1, 0, 0, 40, 0, 5]);
+        seed("reply", "-end", &[4, pattern, 1, 0, 0, 0, 33, 0, 0, 0, 1, 0, 0, 9]);
     }
     write("hello", "kept-ticket", &[&[5], &ticket.to_bytes()]);
     let expires = UNIX_EPOCH + Duration::from_secs(1 << 31);
@@ -119,7 +123,7 @@ fn sealed() {
     let fails: Vec<u8> = [frame(later, 1, 9), frame(later | 0x30, 1, 9), frame(at_once, 1, 9)].concat();
     let written: Vec<u8> = [&frame(0x40, 2, 9)[..], &[7, 0], &frame(0x40, 3, 9), &[255, 0]].concat();
     for (sealing, name) in [(2, "all"), (3, "marked")] {
-        for start in 0..3 {
+        for start in 0..4 {
             write("sealed", &format!("sent-{name}-{start}"), &[&[sealing, start, 10], &short]);
         }
         write("sealed", &format!("sent-{name}-covers"), &[&[sealing, 0, 10], &covers]);
@@ -143,7 +147,8 @@ fn sealed() {
     }
 }
 
-/// Seeds of packets that must be sealed, and of plain connections, sealed and not, with and without what an honest client says first.
+/// Seeds of packets that must be sealed, and of plain connections, sealed and not, with and without what an
+/// honest client says first.
 fn connection() {
     let part = |what: u8, bytes: &[u8]| [&[what], &(bytes.len() as u16).to_le_bytes()[..], bytes].concat();
     // Requests of the packet that must be sealed, under two ids, and a ping.
@@ -161,7 +166,7 @@ fn connection() {
             let start = [first | bits << 2, *step];
             write("connection", &format!("secured-{kind}-{name}"), &[&start, &parts.concat()]);
         };
-        seed("all", 1, &[part(2, stream)]);
+        seed("all", 1 | 16, &[part(2, stream)]);
         seed("marked", 2 | 4, &[part(3, stream), part(2, stream)]);
         if name.ends_with("narrow") || name == "calls" {
             seed("unconfirmed", 1 | 4 | 8, &[part(3, stream), part(0, &ready)]);

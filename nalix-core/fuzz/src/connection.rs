@@ -1,5 +1,6 @@
-//! A whole served connection that is sent any bytes behind a valid handshake: it never panics, what it says is well-formed,
-//! every call is answered at most once and as it was asked, sealed or not, and it ends when its peer does.
+//! A whole served connection that is sent any bytes behind a valid handshake: it never panics, what it says
+//! is well-formed, every call is answered at most once and as it was asked, sealed or not, and it ends when
+//! its peer does.
 
 use std::{
     future::{Future, poll_fn},
@@ -69,8 +70,8 @@ impl Shape {
     }
 }
 
-/// The first byte chooses how much the link holds and how the connection is secured, the second how much is sent at a time. The
-/// others are sent; on a secured connection they say what is, see [`secured`].
+/// The first byte chooses how much the link holds and how the connection is secured, the second how much is
+/// sent at a time. The others are sent; on a secured connection they say what is, see [`secured`].
 pub fn connection(input: &[u8]) {
     let [first, step, rest @ ..] = input else { return };
     thread_local! {

@@ -1,4 +1,5 @@
-//! Taking received bytes apart: any cut into reads gives the same frames, an error comes once, memory stays in proportion.
+//! Taking received bytes apart: any cut into reads gives the same frames, an error comes once, memory stays
+//! in proportion.
 
 use bytes::Bytes;
 use nalix_core::{

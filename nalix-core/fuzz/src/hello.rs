@@ -1,5 +1,5 @@
-//! The hellos of secured connections: whatever the bytes, they are refused or read; and what one side has made the other takes,
-//! unless a single bit of it has changed.
+//! The hellos of secured connections: whatever the bytes, they are refused or read; and what one side has
+//! made the other takes, unless a single bit of it has changed.
 
 use std::{
     sync::LazyLock,
@@ -14,7 +14,7 @@ use nalix_core::{
         Accepted, AnswerError, Connected, Contracts, Grant, Hello, Initiator, MAX_HELLO, Offer, Params,
         Responder, Sealing, SessionRecord, SessionTicket, TicketId, VERSION, Way,
     },
-    record,
+    record::{self, Suites},
     registry::Registry,
 };
 
@@ -38,9 +38,9 @@ pub fn hello(input: &[u8]) {
 }
 
 fn any_hello(input: &[u8]) {
-    let mut script = Script::new(&input[..input.len().min(2)]);
+    let mut script = Script::new(&input[..input.len().min(3)]);
     let server = keys::server(&mut script);
-    let body = Bytes::copy_from_slice(input.get(2..).unwrap_or_default());
+    let body = Bytes::copy_from_slice(input.get(3..).unwrap_or_default());
     let Ok(hello) = Hello::parse(&body) else { return };
     assert_eq!(hello.body(), body[..]);
     assert_eq!(Hello::parse(&hello.body().into()), Ok(hello.clone()));
@@ -64,7 +64,8 @@ fn any_hello(input: &[u8]) {
 fn any_reply(input: &[u8]) {
     let mut script = Script::new(input);
     let (pattern, sealing) = (script.one_of(Pattern::ALL), script.one_of(SEALINGS));
-    let (initiator, _) = Initiator::start(params(), &keys::client(pattern, sealing), &[]).unwrap();
+    let (initiator, _) =
+        Initiator::start(params(), &keys::client(pattern, sealing, Suites::here()), &[]).unwrap();
     let body = Bytes::copy_from_slice(input.get(2..).unwrap_or_default());
     // The client has drawn a key that nobody could know.
     assert_eq!(initiator.finish(&body, UNIX_EPOCH).unwrap_err(), refusal(&body));
@@ -72,12 +73,13 @@ fn any_reply(input: &[u8]) {
 
 /// What a client may say that has a ticket, and wants no good.
 fn any_offer(input: &[u8]) {
-    let mut script = Script::new(&input[..input.len().min(4)]);
+    let mut script = Script::new(&input[..input.len().min(5)]);
     let server = keys::server(&mut script);
-    let content = Bytes::copy_from_slice(input.get(4..).unwrap_or_default());
+    let content = Bytes::copy_from_slice(input.get(5..).unwrap_or_default());
     let mut hello = Hello::plaintext(&params());
     hello.way = Way::Resume(TicketId::from_bytes([script.byte(); TicketId::LEN]));
-    // Some of low order are among them, which are as good as others in a first message but cannot be answered.
+    // Some of low order are among them, which are as good as others in a first message but cannot be
+    // answered.
     let ephemeral = [script.byte(); 32];
     let body = offer::hello(&hello, &keys::secret(), ephemeral, &content);
     let hello = Hello::parse(&body.into()).unwrap();
@@ -95,6 +97,9 @@ fn any_offer(input: &[u8]) {
             }
         }
         Err(reason) if reason.code == CloseCode::KeyRefused => assert!(offer.is_ok()),
+        Err(reason) if reason.code == CloseCode::Incompatible => {
+            assert_eq!(Suites::COMMON.choose(offer.unwrap().suites), None, "every server has it");
+        }
         Err(reason) => {
             assert_eq!(reason.code, CloseCode::ProtocolError, "it is sealed as it should be: {reason}");
             assert!(!offer.is_ok_and(|offer| offer.sealing != Sealing::None));
@@ -104,7 +109,8 @@ fn any_offer(input: &[u8]) {
 
 fn changed_hello(input: &[u8]) {
     static HELLOS: LazyLock<[[Vec<u8>; 2]; 3]> = LazyLock::new(|| {
-        Pattern::ALL.map(|pattern| SEALINGS.map(|sealing| start(pattern, sealing, b"not frames").1))
+        Pattern::ALL
+            .map(|pattern| SEALINGS.map(|sealing| start(pattern, sealing, Suites::here(), b"not frames").1))
     });
     let mut script = Script::new(input);
     let (pattern, sealing) = (script.below(3), script.below(2));
@@ -129,7 +135,8 @@ fn changed_reply(input: &[u8]) {
     let mut script = Script::new(input);
     let (pattern, sealing) = (script.one_of(Pattern::ALL), script.one_of(SEALINGS));
     let early = script.bytes();
-    let (initiator, body) = start(pattern, sealing, early);
+    let suites = keys::suites(&mut script);
+    let (initiator, body) = start(pattern, sealing, suites, early);
     let grant = match script.byte() {
         0 => None,
         n => Some(Grant::new(TicketId::from_bytes([n; TicketId::LEN]), Duration::from_secs(1 << (n % 33)))),
@@ -172,8 +179,9 @@ fn params() -> Params {
 }
 
 /// A handshake and the body of its hello.
-fn start(pattern: Pattern, sealing: Sealing, early: &[u8]) -> (Initiator, Vec<u8>) {
-    let (initiator, record) = Initiator::start(params(), &keys::client(pattern, sealing), early).unwrap();
+fn start(pattern: Pattern, sealing: Sealing, suites: Suites, early: &[u8]) -> (Initiator, Vec<u8>) {
+    let security = keys::client(pattern, sealing, suites);
+    let (initiator, record) = Initiator::start(params(), &security, early).unwrap();
     (initiator, record[record::HEADER..].to_vec())
 }
 

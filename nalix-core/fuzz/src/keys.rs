@@ -10,7 +10,7 @@ use nalix_core::{
         ClientKeys, ClientSecurity, Identity, Pinned, Sealing, Secured, ServerSecurity, SessionId,
         SessionRecord, SessionTicket, TicketId,
     },
-    record::Key,
+    record::{Key, Suites},
 };
 
 use crate::script::Script;
@@ -32,9 +32,9 @@ impl Pattern {
     pub(crate) const ALL: [Self; 3] = [Pattern::Pinned, Pattern::Mutual, Pattern::Resume];
 }
 
-pub(crate) fn client(pattern: Pattern, sealing: Sealing) -> ClientSecurity {
+pub(crate) fn client(pattern: Pattern, sealing: Sealing, suites: Suites) -> ClientSecurity {
     let mut pinned = Pinned::new(SERVER.public_key());
-    pinned.sealing = sealing;
+    (pinned.sealing, pinned.suites) = (sealing, suites);
     match pattern {
         Pattern::Pinned => {}
         Pattern::Mutual => pinned.identity = Some(CLIENT.clone()),
@@ -51,6 +51,7 @@ pub(crate) fn client(pattern: Pattern, sealing: Sealing) -> ClientSecurity {
 pub(crate) fn server(script: &mut Script<'_>) -> ServerSecurity {
     let mut secured = Secured::new(SERVER.clone());
     secured.sealing = script.one_of([Sealing::All, Sealing::Marked]);
+    secured.suites = suites(script);
     secured.client_keys = match script.below(4) {
         1 => ClientKeys::Required,
         2 => ClientKeys::accepted(|key| *key == CLIENT.public_key()),
@@ -58,6 +59,11 @@ pub(crate) fn server(script: &mut Script<'_>) -> ServerSecurity {
         _ => ClientKeys::Optional,
     };
     ServerSecurity::Secured(Arc::new(secured))
+}
+
+/// Those that are fast here, or what every peer has.
+pub(crate) fn suites(script: &mut Script<'_>) -> Suites {
+    script.one_of([Suites::here(), Suites::COMMON])
 }
 
 /// What every ticket stands for.

@@ -1,8 +1,9 @@
-//! A hello that resumes a session, around any offer: what a client can send that knows the secret and keeps to nothing else.
+//! A hello that resumes a session, around any offer: what a client can send that knows the secret and keeps
+//! to nothing else.
 //!
-//! The first message of `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s`, by the Noise Protocol Framework, revision 34, sections 5 and
-//! 9, without any of the code that it is tested against but the cipher. Neither token of it, `psk` and `e`, takes a key
-//! exchange.
+//! The first message of `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s`, by the Noise Protocol Framework, revision
+//! 34, sections 5 and 9, without any of the code that it is tested against but the cipher. Neither token of
+//! it, `psk` and `e`, takes a key exchange.
 
 use blake2::{Blake2s256, Digest};
 use nalix_core::{
