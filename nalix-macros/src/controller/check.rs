@@ -64,7 +64,7 @@ fn handler(cx: &mut Ctxt, handler: &Handler) {
         cx.error(blocking, "`blocking` is for handlers that are not async: this one waits without blocking");
     }
     if let (Some(blocking), Some(output)) = (&keys.blocking, method.output())
-        && handler::has_impl_trait(output)
+        && handler::returns_stream(output)
     {
         cx.error(blocking, "`blocking` is not for streams: they are polled, which must not block");
     }

@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
 use syn::{
-    Attribute, GenericParam, Lifetime, PatType, ReceiverKind, Type, TypeImplTrait,
+    Attribute, GenericParam, Lifetime, PatType, ReceiverKind, Type, TypeImplTrait, TypeParamBound,
     spanned::Spanned,
     visit::Visit,
     visit_mut::{self, VisitMut},
@@ -13,7 +13,7 @@ use super::{
     check::Receives,
     model::{Controller, Handler, HandlerKeys, Method},
 };
-use crate::span;
+use crate::{attr, span};
 
 /// The statement that adds a handler to the table.
 pub(super) fn registration(controller: &Controller, handler: &Handler) -> TokenStream {
@@ -26,7 +26,7 @@ pub(super) fn registration(controller: &Controller, handler: &Handler) -> TokenS
     let settings = settings(krate, &handler.keys);
     let args = Arguments::new(krate, &handler.method);
     let required = &args.required;
-    let streams = handler.method.output().is_some_and(has_impl_trait);
+    let streams = handler.method.output().is_some_and(returns_stream);
     let function = match handler.method.is_async() || streams {
         true => asynchronous(krate, handler, &packet, &args),
         false => synchronous(krate, handler, &packet, &args),
@@ -101,7 +101,7 @@ fn asynchronous(krate: &TokenStream, handler: &Handler, packet: &Type, args: &Ar
     let finish = match handler.method.output() {
         Some(Type::Never(_)) => quote!(#call #wait),
         // A type with `impl Trait` in it can't be written twice; the value says what it is.
-        Some(ty) if has_impl_trait(ty) => {
+        Some(ty) if returns_stream(ty) => {
             let respond =
                 quote!(#krate::controller::RespondStream::<#packet, _>::respond_stream(__value, __reply));
             let respond = span::at(span::place(ty.span()), respond);
@@ -196,6 +196,11 @@ fn respond(krate: &TokenStream, handler: &Handler, packet: &Type) -> TokenStream
             let unit = quote_spanned!(method.sig.ident.span()=> ());
             quote!(<#unit as #krate::controller::Respond<#packet, _>>::respond(__value, __reply))
         }
+        // A type with `impl Trait` in it can't be written twice; the value says what it is.
+        Some(ty) if !impl_traits(ty).is_empty() => {
+            let respond = quote!(#krate::controller::Respond::<#packet, _>::respond(__value, __reply));
+            span::at(span::place(ty.span()), respond)
+        }
         Some(ty) => {
             let ty = elide(ty, method);
             quote!(<#ty as #krate::controller::Respond<#packet, _>>::respond(__value, __reply))
@@ -203,15 +208,22 @@ fn respond(krate: &TokenStream, handler: &Handler, packet: &Type) -> TokenStream
     }
 }
 
-/// Whether a return type has an `impl Trait` in it: that of a stream has.
-pub(super) fn has_impl_trait(ty: &Type) -> bool {
-    struct Search(bool);
-    impl<'ast> Visit<'ast> for Search {
-        fn visit_type_impl_trait(&mut self, _: &'ast TypeImplTrait) {
-            self.0 = true;
+/// Whether a return type is that of a stream: it has an `impl Trait` in it, other than `impl Respond<_, _>`.
+pub(super) fn returns_stream(ty: &Type) -> bool {
+    let traits = impl_traits(ty);
+    let is_respond = |bound: &TypeParamBound| matches!(bound, TypeParamBound::Trait(bound) if attr::is_called(&bound.path, "Respond"));
+    !traits.is_empty() && !traits.iter().any(|ty| ty.bounds.iter().any(is_respond))
+}
+
+/// The `impl Trait`s in a type.
+fn impl_traits(ty: &Type) -> Vec<&TypeImplTrait> {
+    struct Search<'a>(Vec<&'a TypeImplTrait>);
+    impl<'ast> Visit<'ast> for Search<'ast> {
+        fn visit_type_impl_trait(&mut self, ty: &'ast TypeImplTrait) {
+            self.0.push(ty);
         }
     }
-    let mut search = Search(false);
+    let mut search = Search(Vec::new());
     search.visit_type(ty);
     search.0
 }
