@@ -8,7 +8,7 @@ use crate::{
     frame::{FrameKind, Head, encode_status},
     link::Link,
     packet::Priority,
-    peer::Answer,
+    peer::{Answer, Arrival},
     session::{Cover, Frame, Unfinished},
     status::{Code, Status},
     wire::Writer,
@@ -31,7 +31,7 @@ impl<L: Link> Driver<L> {
             (FrameKind::Reply | FrameKind::Error, Unfinished::OverBudget) => {
                 let mut body = Vec::new();
                 encode_status(&mut Writer::new(&mut body, usize::MAX), &status);
-                self.answers.push((frame.id, cover, Answer::Error(body.into())));
+                self.answers.push((frame.id, cover, Arrival::Answer(Answer::Error(body.into()))));
             }
             // The peer gives another answer instead.
             (FrameKind::Reply | FrameKind::Error, Unfinished::GivenUp) => {}

@@ -139,7 +139,8 @@ impl Options {
 
     /// What this side brings into the handshake.
     pub(super) fn params(&self, contracts: Contracts) -> Params {
-        let mut params = Params::new(self.max_message, self.max_calls, contracts);
+        let mut params =
+            Params::new(self.max_message, self.max_calls, contracts).with_streams(self.stream_window);
         params.max_send = self.max_send;
         params
     }

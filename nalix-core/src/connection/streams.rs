@@ -10,7 +10,7 @@ use crate::{
     frame::{FrameKind, Head},
     link::Link,
     peer::{Answer, Arrival},
-    session::{Cover, Frame},
+    session::{Cover, Frame, max_item},
     wire::{Limits, Reader},
 };
 
@@ -47,7 +47,7 @@ impl<L: Link> Driver<L> {
     /// Gives a call what its packet's streams need.
     pub(super) fn add_streams(&mut self, call: Call, ticket: &Ticket) -> Call {
         let route = call.route();
-        let items = route.streams().then(|| Arc::new(Items::new(self.context.max_message())));
+        let items = route.streams().then(|| Arc::new(Items::new(max_item(self.context.max_message()))));
         let upload = ticket.id.filter(|_| ticket.uploads).map(|id| {
             // What has come for an earlier call of this id must not reach this one.
             self.deliver_answers();

@@ -66,7 +66,8 @@ impl Route {
 }
 
 const NONE: u16 = u16::MAX;
-const NOWHERE: Route = Route { handler: NONE, lane: NONE, sealed: false, streams: false, uploads: false };
+const NOWHERE: Route =
+    Route { handler: NONE, lane: NONE, sealed: false, streams: false, uploads: false, priority: None };
 
 /// Every handler of a server or client, found by opcode. Cheap to clone.
 #[derive(Clone)]

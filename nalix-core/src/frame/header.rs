@@ -103,7 +103,6 @@ impl FrameKind {
                 | FrameKind::Request
                 | FrameKind::Reply
                 | FrameKind::Error
-                | FrameKind::Item
                 | FrameKind::Continue
         )
     }

@@ -53,8 +53,12 @@ impl State {
     ) -> Result<(), ProtocolError> {
         match arrival {
             Arrival::Answer(answer) => match self.calls.answer(id, cover, answer) {
-                Ok(Answered::Nobody) => Ok(()),
+                Ok(Answered::Nobody) => {
+                    self.stop_request(id);
+                    Ok(())
+                }
                 Ok(Answered::Caller(waker)) => {
+                    self.stop_request(id);
                     wakers.push(waker);
                     Ok(())
                 }

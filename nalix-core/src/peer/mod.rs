@@ -27,9 +27,9 @@ mod waiters;
 pub(crate) use self::{
     arrival::Arrival,
     calls::Answer,
+    commands::Commands,
     flow::granted,
     incoming::RawIncoming,
-    commands::Commands,
     number::Number,
     push::Pushed,
     shared::{Setup, Shared},

@@ -230,13 +230,13 @@ impl<P: Packet, O: Opens<P>> OpenFuture<P, O> {
         // Whoever is still in the queue waits for its turn; one who was woken, or who finds the queue empty, has it.
         let queued = self.ticket.filter(|&ticket| state.waiters.update(ticket, cx.waker()));
         let had_turn = queued.is_none() && self.ticket.is_some();
-        let its_turn = had_turn || (queued.is_none() && state.waiters.is_empty());
+        let its_turn = had_turn || (queued.is_none() && state.waiters.is_first_caller(0));
         if let Some(deadline) = self.deadline {
             state.note_deadline(deadline);
         }
-        if !its_turn || !state.can_call() {
+        if !its_turn || !state.can_call(0) {
             if queued.is_none() {
-                self.ticket = Some(state.waiters.push_caller(cx.waker(), self.deadline, had_turn));
+                self.ticket = Some(state.waiters.push_caller(cx.waker(), 0, self.deadline, had_turn));
             }
             let driver = shared.wake_driver(&mut state);
             drop(state);
@@ -287,7 +287,7 @@ fn send<P: Packet>(
     let mut slot = TakenSlot { calls, call, sent: false };
     let head = Head::request(call.id(), P::OPCODE);
     let metadata = remaining.map(Metadata::remaining).unwrap_or_default();
-    let appended = out.append(cover, head, metadata, packet.size_hint(), |w| packet.encode(w))?;
+    let appended = out.append_whole(cover, head, metadata, packet.size_hint(), |w| packet.encode(w))?;
     slot.sent = true;
     let key = flows.insert(Flow {
         call: Owner::Ours(call),

@@ -25,7 +25,7 @@ use crate::{
     error::EncodeError,
     frame::{FrameKind, Head, encode_status},
     packet::UploadRequest,
-    session::max_items,
+    session::{max_item, max_items},
     status::{Code, Status},
     wire::{Encode, append_item},
 };
@@ -181,8 +181,8 @@ impl<T: Encode> Future for SendChunk<'_, T> {
             wake([next]);
             return Poll::Pending;
         }
-        if !state.has_room() || (!had_turn && state.waiters.has_senders()) {
-            this.ticket = Some(state.waiters.push_sender(cx.waker(), had_turn));
+        if !state.has_room() || (!had_turn && !state.waiters.is_first_sender(0)) {
+            this.ticket = Some(state.waiters.push_sender(cx.waker(), 0, had_turn));
             return Poll::Pending;
         }
         let result = put(&mut state, this.raw.key, this.chunk);
@@ -221,7 +221,7 @@ fn may_send(state: &mut State, key: Key) -> Result<(), SendError> {
 /// Puts a chunk behind those that wait to become a frame; they all go in one when the driver looks.
 fn put<T: Encode>(state: &mut State, key: Key, chunk: &T) -> Result<(), EncodeError> {
     let State { flows, out, .. } = state;
-    let limit = out.max_message();
+    let limit = max_item(out.max_message());
     // In a buffer of its own until it is known to be good: `Encode` is user code and may panic.
     let mut item = flows.take_scratch();
     let encoded = append_item(&mut item, chunk, limit);

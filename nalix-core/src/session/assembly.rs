@@ -136,15 +136,25 @@ impl Message {
 
     fn whole(self) -> Frame {
         let payload = Bytes::from(self.body.unwrap_or_default());
-        let Head { kind, id, opcode, .. } = self.head;
+        let Head { kind, upload, id, opcode, .. } = self.head;
         let (sealed, metadata, entries) = (self.sealed, self.metadata, self.entries);
-        Frame { kind, id, opcode, sealed, metadata, entries, payload, unfinished: None }
+        Frame { kind, upload, id, opcode, sealed, metadata, entries, payload, unfinished: None }
     }
 
     fn unfinished(&self, what: Unfinished) -> Frame {
-        let Head { kind, id, opcode, .. } = self.head;
+        let Head { kind, upload, id, opcode, .. } = self.head;
         let (sealed, metadata, entries) = (self.sealed, self.metadata, self.entries.clone());
-        Frame { kind, id, opcode, sealed, metadata, entries, payload: Bytes::new(), unfinished: Some(what) }
+        Frame {
+            kind,
+            upload,
+            id,
+            opcode,
+            sealed,
+            metadata,
+            entries,
+            payload: Bytes::new(),
+            unfinished: Some(what),
+        }
     }
 }
 

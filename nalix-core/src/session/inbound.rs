@@ -417,6 +417,7 @@ impl Inbound {
         match kind {
             // Messages about the connection do not depend on what users send.
             FrameKind::Ping | FrameKind::Pong | FrameKind::Control => usize::MAX,
+            FrameKind::Item => max_items(self.max_message),
             _ => max_message(kind, self.max_message).min(FRAGMENT),
         }
     }
@@ -443,7 +444,7 @@ enum Opened {
 #[inline]
 fn max_message(kind: FrameKind, limit: usize) -> usize {
     match kind {
-        FrameKind::Error => max_error(limit),
+        FrameKind::Error | FrameKind::End => max_error(limit),
         _ => limit,
     }
 }
