@@ -105,8 +105,7 @@ proptest! {
             let head = match sent.kind {
                 0 => Head::request(id, Opcode::new(0x1001)),
                 1 => Head::of_call(FrameKind::Reply, id),
-                2 => Head::of_call(FrameKind::Error, id),
-                _ => Head::of_call(FrameKind::Item, id),
+                _ => Head::of_call(FrameKind::Error, id),
             };
             let carries = sent.remaining && sent.kind == 0;
             let seconds = std::time::Duration::from_secs(i as u64);

@@ -181,15 +181,21 @@ async fn items_of_every_size_pass_through_every_window() {
 
 #[tokio::test(start_paused = true)]
 async fn an_item_over_the_limit_ends_the_stream_and_nothing_else() {
-    let mut options = Options::default();
-    options.max_message = 300;
-    let both = Both::with(Source::default(), options).await;
-    let client = both.client().await;
-    let mut items = client.stream(Blobs { count: 2, size: 299 }).await.unwrap();
-    let error = soon(items.next()).await.unwrap().unwrap_err();
-    assert_eq!(error.code(), Some(Code::ResourceExhausted));
-    assert_eq!(soon(items.next()).await, None);
-    assert_eq!(client.request(Ask(7)).await, Ok(7));
+    let mut small = Options::default();
+    small.max_send = 300;
+    // However much a message may have: an item has to fit a frame.
+    for (options, good, bad) in [(small, 297, 299), (Options::default(), 16_379, 16_380)] {
+        let both = Both::with(Source::default(), options).await;
+        let client = both.client().await;
+        let mut items = client.stream(Blobs { count: 1, size: good }).await.unwrap();
+        assert_eq!(soon(items.next()).await.unwrap().unwrap().len(), good as usize);
+        assert_eq!(soon(items.next()).await, None);
+        let mut items = client.stream(Blobs { count: 2, size: bad }).await.unwrap();
+        let error = soon(items.next()).await.unwrap().unwrap_err();
+        assert_eq!(error.code(), Some(Code::ResourceExhausted));
+        assert_eq!(soon(items.next()).await, None);
+        assert_eq!(client.request(Ask(7)).await, Ok(7));
+    }
 }
 
 #[tokio::test(start_paused = true)]
