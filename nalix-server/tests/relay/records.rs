@@ -5,6 +5,7 @@ use nalix_core::{
     frame::{Control, FrameKind, Head},
     handshake,
     record::{self, RecordKind},
+    session::MAX_RECORD,
     wire::to_vec,
 };
 use nalix_server::{CloseCode, CloseReason};
@@ -158,9 +159,9 @@ async fn every_byte_of_a_record_counts() {
             let mut header = *a.first_chunk::<4>().unwrap();
             header[1 + bit / 8] ^= 1 << (bit % 8);
             let len = record::parse(header).unwrap().1;
-            // The limit is a little above 1 MiB. What stays below waits for as much, and is given what there is.
+            // What stays below the limit waits for as much, and is given what there is.
             let code = match len {
-                0 | 0x11_0000.. => CloseCode::ProtocolError,
+                _ if len == 0 || len > MAX_RECORD + record::TAG => CloseCode::ProtocolError,
                 _ if len <= a.len() - 4 + b.len() => CloseCode::DecryptFailed,
                 _ => CloseCode::Lost,
             };
