@@ -2,7 +2,7 @@
 
 use std::{fmt, hint::black_box};
 
-use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, Tag, UnboundKey};
+use ring::aead::{AES_256_GCM, LessSafeKey, UnboundKey};
 
 use crate::record::{
     Key, TAG,
@@ -46,13 +46,7 @@ impl Cipher for Aes256Gcm {
 
     #[inline]
     fn encrypt(&self, nonce: [u8; NONCE], ad: &[u8], data: &mut [u8]) -> [u8; TAG] {
-        let tag = self
-            .0
-            .seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(ad), data)
-            .unwrap_or_else(|_| unreachable!("a record is shorter than 64 GiB"));
-        let mut out = [0; TAG];
-        out.copy_from_slice(tag.as_ref());
-        out
+        super::encrypt(&self.0, nonce, ad, data)
     }
 
     #[inline]
@@ -63,11 +57,7 @@ impl Cipher for Aes256Gcm {
         data: &mut [u8],
         tag: &[u8; TAG],
     ) -> Result<(), Unauthentic> {
-        let nonce = Nonce::assume_unique_for_key(nonce);
-        self.0
-            .open_in_place_separate_tag(nonce, Aad::from(ad), Tag::from(*tag), data, 0..)
-            .map(drop)
-            .map_err(|_| Unauthentic)
+        super::decrypt(&self.0, nonce, ad, data, tag)
     }
 }
 
