@@ -163,7 +163,7 @@ fn entries(golden: &Golden) {
         }
         let mut out = Outbound::new(LIMIT);
         let payload = &b"\x03hi!"[..];
-        out.append_with(Cover::Plain, head, (metadata, Some(&entries)), 4, |w| w.put(payload)).unwrap();
+        out.append_as(None, Cover::Plain, head, (metadata, Some(&entries)), 4, |w| w.put(payload)).unwrap();
         assert_eq!(out.take(Vec::new()).split_off(record::HEADER), bytes, "{words}");
         let frame = parse_one(&bytes);
         assert_eq!((frame.kind, frame.id, frame.metadata), (head.kind, head.id, metadata), "{words}");

@@ -478,7 +478,7 @@ fn a_message_in_fragments_keeps_what_its_user_attached() {
         for hint in [0, LIMIT] {
             let (mut out, mut inbound) = paths(Sealing::None, LIMIT);
             let with = (metadata, Some(&entries));
-            out.append_with(Cover::Plain, request(3), with, hint, |w| w.put(&bytes)).unwrap();
+            out.append_as(None, Cover::Plain, request(3), with, hint, |w| w.put(&bytes)).unwrap();
             let mut frames = Vec::new();
             while !out.is_empty() {
                 frames.extend(receive(&mut inbound, &out.take(Vec::new())).unwrap());

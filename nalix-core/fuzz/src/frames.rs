@@ -76,7 +76,7 @@ fn again(max_message: usize, frame: &Frame) {
     let mut out = Outbound::new(max_message.max(frame.payload.len()));
     let write = |w: &mut nalix_core::wire::Writer<'_>| w.put(&frame.payload);
     let metadata = (frame.metadata, frame.entries.as_ref());
-    out.append_with(Cover::Plain, head, metadata, frame.payload.len() / 2, write).unwrap();
+    out.append_as(None, Cover::Plain, head, metadata, frame.payload.len() / 2, write).unwrap();
     let mut bytes = Vec::new();
     while !out.is_empty() {
         bytes.extend(out.take(Vec::new()));

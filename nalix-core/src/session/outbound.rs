@@ -130,22 +130,8 @@ impl Outbound {
         self.append_as(None, cover, head, (metadata, None), hint, write)
     }
 
-    /// As [`Outbound::append`], with entries of the user's in the metadata. They do not count for the message limit.
-    ///
-    /// # Errors
-    /// As [`Outbound::append`].
-    pub fn append_with(
-        &mut self,
-        cover: Cover,
-        head: Head,
-        metadata: (Metadata, Option<&Entries>),
-        hint: usize,
-        write: impl FnOnce(&mut Writer<'_>),
-    ) -> Result<Appended, EncodeError> {
-        self.append_as(None, cover, head, metadata, hint, write)
-    }
-
-    /// As [`Outbound::append_with`], with the priority of the packet, if it has one.
+    /// As [`Outbound::append`], with the priority of the packet, if it has one, and with entries of the user's in the metadata.
+    /// They do not count for the message limit.
     ///
     /// # Errors
     /// As [`Outbound::append`].
