@@ -100,7 +100,8 @@ impl<L: Link> Driver<L> {
         let router = serving.router.clone();
         let context =
             controller::Context::new(connection.clone(), Arc::clone(router.states()), Limits::DEFAULT);
-        let inbox = Inbox::new(router.lanes(), shared.setup.terms.calls_in, shared.setup.terms.window_out);
+        let terms = &shared.setup.terms;
+        let inbox = Inbox::new(router.lanes(), terms.calls_in, terms.window_out, options.large_outbox);
         let mut driver = Self {
             link,
             inbound,
@@ -228,6 +229,7 @@ impl<L: Link> Driver<L> {
             return Poll::Pending;
         }
         self.put_off = false;
+        self.send_parts();
         self.close_when_drained();
         let flushed = self.poll_flush(cx);
         if let Poll::Ready(Err(reason)) = flushed {
@@ -238,7 +240,7 @@ impl<L: Link> Driver<L> {
         }
         self.feed_streams();
         // Room that this flush has made is news to nobody else.
-        let room = self.short_of_room && self.has_room();
+        let room = (self.short_of_room || self.inbox.running().has_parts()) && self.has_room();
         if room || (unread && self.may_read()) {
             self.short_of_room = false;
             cx.waker().wake_by_ref();
@@ -432,8 +434,9 @@ impl<L: Link> Driver<L> {
         if !self.answers.is_empty() {
             let handed_out = self.shared.deliver(&mut self.answers, &mut self.wakers);
             self.wake_callers();
-            if let Err(error) = handed_out {
-                self.refuse(&error);
+            match handed_out {
+                Ok(unsent) => self.must_look |= unsent,
+                Err(error) => self.refuse(&error),
             }
         }
     }

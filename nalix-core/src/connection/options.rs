@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::{
     handshake::{Contracts, Params},
+    peer::StreamLimits,
     session::MAX_MESSAGE,
 };
 
@@ -27,7 +28,8 @@ pub struct Options {
     /// Too low makes honest packets fail; too high lets one message take that much memory until it is written.
     pub max_send: usize,
     /// How many bytes the messages may have that come in fragments, those that are not whole yet and those whose handlers
-    /// have not finished, all together. Default 64 MiB. Each counts with the length it announces.
+    /// have not finished, all together. Default 64 MiB. Each counts with the length it announces. As many again may the items of
+    /// streams have that are over 16 KiB, while they come; a stream whose next item is beyond it ends with `ResourceExhausted`.
     ///
     /// What is beyond is refused: a request with `ResourceExhausted`, a one-way packet silently; an answer fails its call
     /// here. So that none of them is lost to slow handlers, the link is not read while one-way packets that wait for their
@@ -48,12 +50,21 @@ pub struct Options {
     /// Too low loses packets in every burst, and the subscriber is told how many; too high lets a subscriber that has
     /// stopped reading keep that many decoded packets in memory.
     pub push_queue: usize,
-    /// How many bytes of items a peer may send on one stream before they are consumed here. Default 64 KiB, from 1 to
-    /// 1 GiB. The last item may go beyond it, by `max_message` at most.
+    /// The largest window of a stream: how many bytes of items a peer may send on it before they are consumed here. Default
+    /// 64 KiB, from 1 to 1 GiB.
     ///
-    /// Too low makes each stream wait for a round trip after so many bytes; too high lets each of up to `max_calls`
-    /// streams that nobody reads keep that much memory.
+    /// A stream starts with less, as far as [`stream_budget`](Self::stream_budget) asks for it, and grows while its items are
+    /// consumed quickly. Too low makes each stream wait for a round trip after so many bytes; too high lets a few streams take
+    /// the whole budget.
     pub stream_window: usize,
+    /// How many bytes of items there may be that have not been consumed, over all streams together. Default 32 MiB.
+    ///
+    /// A quarter is shared out as the first windows of the peer's uploads, `max_calls` of them, and a quarter as those of the
+    /// streams that come as answers; the other half is lent to the streams that are consumed quickly. So a stream that nobody
+    /// reads takes nothing that another needs to go on. No more streams can be opened than have a first window, and
+    /// no fewer than `max_calls`. Too low makes windows small, down to one byte; too high lets each connection take that much
+    /// memory.
+    pub stream_budget: usize,
     /// Senders wait once this many bytes wait to be written. Default 1 MiB, at least 1.
     ///
     /// Too low makes senders wait for each flush; too high lets a peer that does not read take that much memory.
@@ -70,7 +81,9 @@ pub struct Options {
     /// `outbox` once more, or one packet. Zero leaves all of them out.
     pub max_latest: usize,
     /// How many bytes of large messages may wait to be written before they count against `outbox`, where small ones would
-    /// have to wait, too. Default 64 MiB. Senders of large messages wait for room here, unless none waits yet.
+    /// have to wait, too. Default 64 MiB. Senders of large messages wait for room here, unless none waits yet. As many again may
+    /// the items of handlers' streams have that are over 16 KiB and wait for credit; a stream whose next item is beyond it, and
+    /// not the only one, ends with `ResourceExhausted`.
     ///
     /// Too low lets large answers hold up the calls beside them; too high lets a peer that does not read take that much
     /// memory.
@@ -109,6 +122,7 @@ impl Default for Options {
             max_queued: 1_024,
             push_queue: 256,
             stream_window: 64 << 10,
+            stream_budget: 32 << 20,
             outbox: 1 << 20,
             drop_mark: 64 * 1024,
             max_latest: 1_024,
@@ -137,10 +151,15 @@ impl Options {
         self
     }
 
+    /// What may be kept of streams.
+    pub(super) fn streams(&self) -> StreamLimits {
+        StreamLimits { window: self.stream_window, budget: self.stream_budget, assembly: self.reassembly }
+    }
+
     /// What this side brings into the handshake.
     pub(super) fn params(&self, contracts: Contracts) -> Params {
-        let mut params =
-            Params::new(self.max_message, self.max_calls, contracts).with_streams(self.stream_window);
+        let window = self.streams().first_window(self.max_calls);
+        let mut params = Params::new(self.max_message, self.max_calls, contracts).with_streams(window);
         params.max_send = self.max_send;
         params
     }

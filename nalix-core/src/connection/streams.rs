@@ -10,7 +10,7 @@ use crate::{
     frame::{FrameKind, Head},
     link::Link,
     peer::{Answer, Arrival},
-    session::{Cover, Frame, max_item},
+    session::{Cover, Frame},
     wire::{Limits, Reader},
 };
 
@@ -47,7 +47,7 @@ impl<L: Link> Driver<L> {
     /// Gives a call what its packet's streams need.
     pub(super) fn add_streams(&mut self, call: Call, ticket: &Ticket) -> Call {
         let route = call.route();
-        let items = route.streams().then(|| Arc::new(Items::new(max_item(self.context.max_message()))));
+        let items = route.streams().then(|| Arc::new(Items::new(self.context.max_message())));
         let upload = ticket.id.filter(|_| ticket.uploads).map(|id| {
             // What has come for an earlier call of this id must not reach this one.
             self.deliver_answers();
@@ -62,6 +62,24 @@ impl<L: Link> Driver<L> {
         // A stream makes no batch that is too large.
         drop(self.append_reply(|out| out.append_items(cover, head, reply.body())));
         self.inbox.running().recycle(reply.into_buffer());
+    }
+
+    /// Goes on with items that go in parts, as far as there is credit and room.
+    pub(super) fn send_parts(&mut self) {
+        if !self.inbox.running().has_parts() || self.phase.is_closing() {
+            return;
+        }
+        let Self { inbox, shared, options, backlog, .. } = self;
+        let room = *backlog < options.outbox
+            && inbox.running().send_parts(|ticket, items| {
+                if let Some(id) = ticket.id {
+                    let head = Head::of_call(FrameKind::Item, id);
+                    *backlog = shared.append(|out| drop(out.append_items(ticket.cover, head, items)));
+                }
+                *backlog < options.outbox
+            });
+        self.must_look = true;
+        self.short_of_room |= !room;
     }
 
     /// Lets streams go on as far as there is room for their items.

@@ -17,9 +17,11 @@ impl State {
 
     /// Notes where the last fragments of requests start that have been taken.
     pub(super) fn note_completed(&mut self) {
-        let Self { out, calls, .. } = self;
+        let Self { out, calls, flows, .. } = self;
         for completed in out.completed() {
-            calls.completed(completed.id, completed.position);
+            if let Some(key) = calls.completed(completed.id, completed.position) {
+                flows.opened(key, completed.position);
+            }
         }
     }
 

@@ -4,8 +4,10 @@
 mod arrival;
 mod attached;
 mod attributes;
+mod budget;
 mod calls;
 mod commands;
+mod cut;
 mod early;
 mod error;
 mod flow;
@@ -26,6 +28,7 @@ mod waiters;
 
 pub(crate) use self::{
     arrival::Arrival,
+    budget::StreamLimits,
     calls::Answer,
     commands::Commands,
     flow::granted,

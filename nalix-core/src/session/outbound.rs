@@ -162,29 +162,13 @@ impl Outbound {
         self.append_error_as(None, cover, head, hint, write)
     }
 
-    /// As [`Outbound::append`], for items of a stream, each with its length in front.
+    /// As [`Outbound::append`], for bytes of items of a stream, each with its length in front. They must fit a frame.
     ///
     /// # Errors
     /// As [`Outbound::append`].
     pub fn append_items(&mut self, cover: Cover, head: Head, items: &[u8]) -> Result<Appended, EncodeError> {
         let limit = max_items(self.max_message);
         self.append_here(limit, None, cover, head, (Metadata::default(), None), items.len(), |w| w.put(items))
-    }
-
-    /// As [`Outbound::append`], for what must fit a frame, since what comes behind it must not overtake it.
-    ///
-    /// # Errors
-    /// As [`Outbound::append`]; the limit is that of a frame if it is the smaller.
-    pub fn append_whole(
-        &mut self,
-        cover: Cover,
-        head: Head,
-        metadata: Metadata,
-        hint: usize,
-        write: impl FnOnce(&mut Writer<'_>),
-    ) -> Result<Appended, EncodeError> {
-        let limit = self.max_message.min(FRAGMENT);
-        self.append_here(limit, None, cover, head, (metadata, None), hint.min(FRAGMENT), write)
     }
 
     /// As [`Outbound::append_error`], with the priority of the packet, if it has one.
