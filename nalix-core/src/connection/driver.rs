@@ -3,7 +3,6 @@
 use std::{
     fmt,
     future::Future,
-    io,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -28,7 +27,7 @@ use crate::{
     link::Link,
     peer::{Arrival, Commands, Shared},
     session::{Cover, Inbound},
-    status::{Advice, CloseCode, CloseReason, Code, Side, Status},
+    status::{Advice, CloseCode, CloseReason, Code, Status},
     wire::Limits,
 };
 
@@ -70,6 +69,8 @@ pub struct Driver<L> {
     wakers: Vec<Waker>,
     /// Whether a call waits only for room in the outbox.
     pub(super) short_of_room: bool,
+    /// Whether a stream waits only for room in the outbox.
+    pub(super) short_of_item_room: bool,
     /// Whether `inbound` may hold whole frames that have not been handled.
     pub(super) unhandled: bool,
     /// Whether the service has been asked for readiness that has not come yet.
@@ -128,6 +129,7 @@ impl<L: Link> Driver<L> {
             buffers: Vec::new(),
             wakers: Vec::new(),
             short_of_room: false,
+            short_of_item_room: false,
             // The peer may have sent them together with the end of the handshake.
             unhandled: true,
             queued_for_service: false,
@@ -240,8 +242,8 @@ impl<L: Link> Driver<L> {
         }
         self.feed_streams();
         // Room that this flush has made is news to nobody else.
-        let room = (self.short_of_room || self.inbox.running().has_parts()) && self.has_room();
-        if room || (unread && self.may_read()) {
+        let room = self.short_of_room && self.has_room();
+        if room || self.can_resume_streams() || (unread && self.may_read()) {
             self.short_of_room = false;
             cx.waker().wake_by_ref();
         }
@@ -387,47 +389,6 @@ impl<L: Link> Driver<L> {
         self.hooks.is_none()
     }
 
-    // Reading.
-
-    /// Reading goes on while the connection is open, whatever waits to be written: replies must get through. Only a
-    /// peer that floods us with what costs memory is left unread.
-    pub(super) fn may_read(&self) -> bool {
-        !self.is_flooded() && self.backlog < self.max_backlog()
-    }
-
-    /// Whether more one-way packets wait than may.
-    pub(super) fn is_flooded(&self) -> bool {
-        let queued = self.inbox.queued_one_way();
-        let limit = self.options.max_queued;
-        // A handler may be waiting for the peer's answer, which must not wait behind what floods us.
-        let many = queued >= limit || self.inbox.queued_bytes() > self.options.reassembly / 2;
-        many && (queued >= limit.saturating_mul(16) || self.shared.in_flight() == 0)
-    }
-
-    /// How much a peer may make us owe it before it is left unread.
-    pub(super) fn max_backlog(&self) -> usize {
-        self.options.outbox.saturating_mul(2).saturating_add(MIN_HEADROOM)
-    }
-
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let read = self.link.poll_read(cx, self.inbound.buffer());
-        if let Poll::Ready(Ok(n)) = read {
-            self.inbound.received(n);
-        }
-        read
-    }
-
-    fn end_of_input(&self) -> CloseReason {
-        if let Phase::Closing { reason, .. } | Phase::Lingering { reason, .. } = &self.phase {
-            return reason.clone();
-        }
-        let message = match self.inbound.end() {
-            Ok(()) => "the peer ended the link without saying why".into(),
-            Err(error) => error.to_string().into(),
-        };
-        CloseReason { message, ..CloseReason::new(CloseCode::Lost, "").by(Side::Peer) }
-    }
-
     // Callers.
 
     pub(super) fn deliver_answers(&mut self) {
@@ -497,5 +458,3 @@ fn going_away() -> CloseReason {
 const MAX_READS: usize = 8;
 /// With this many bytes waiting, a turn writes before it reads on.
 const FLUSH_AT: usize = 16 * 1024;
-/// How far the outbox may be over its limit before the peer is not read, besides once more the limit.
-const MIN_HEADROOM: usize = 64 * 1024;

@@ -69,17 +69,18 @@ impl<L: Link> Driver<L> {
         if !self.inbox.running().has_parts() || self.phase.is_closing() {
             return;
         }
-        let Self { inbox, shared, options, backlog, .. } = self;
-        let room = *backlog < options.outbox
+        let most = self.item_room();
+        let Self { inbox, shared, backlog, .. } = self;
+        let room = *backlog < most
             && inbox.running().send_parts(|ticket, items| {
                 if let Some(id) = ticket.id {
                     let head = Head::of_call(FrameKind::Item, id);
                     *backlog = shared.append(|out| drop(out.append_items(ticket.cover, head, items)));
                 }
-                *backlog < options.outbox
+                *backlog < most
             });
         self.must_look = true;
-        self.short_of_room |= !room;
+        self.short_of_item_room |= !room;
     }
 
     /// Lets streams go on as far as there is room for their items.
@@ -87,12 +88,29 @@ impl<L: Link> Driver<L> {
         if !self.inbox.running().is_hungry() || self.phase.is_closing() {
             return;
         }
-        let room = self.options.outbox.saturating_sub(self.backlog);
+        let room = self.item_room().saturating_sub(self.backlog);
         if !self.inbox.running().feed(room) {
-            self.short_of_room = true;
+            self.short_of_item_room = true;
         }
     }
+
+    /// Whether streams that had to wait for room can go on. Asked once a turn.
+    pub(super) fn can_resume_streams(&mut self) -> bool {
+        let waiting = self.short_of_item_room || self.inbox.running().has_parts();
+        let resume = waiting && self.backlog < self.item_room();
+        self.short_of_item_room &= !resume;
+        resume
+    }
+
+    /// How many bytes may wait to be written for streams to go on. Less than for calls, since credit can be much, and
+    /// whatever comes behind the items has to wait for them.
+    fn item_room(&self) -> usize {
+        self.options.outbox.min(ITEM_ROOM)
+    }
 }
+
+/// See [`Driver::item_room`].
+const ITEM_ROOM: usize = 256 * 1024;
 
 fn read_credit(payload: &bytes::Bytes) -> Result<u64, ProtocolError> {
     let bad = ProtocolError::BadFrame { what: "bad credit" };

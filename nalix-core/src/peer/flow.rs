@@ -99,6 +99,11 @@ impl Receiving {
         self.window
     }
 
+    /// How many bytes more have to be consumed for something to be granted.
+    pub(super) fn until_grant(&self) -> usize {
+        (self.window.div_ceil(2) - self.consumed).max(1)
+    }
+
     /// Takes the bytes of a frame in.
     ///
     /// # Errors

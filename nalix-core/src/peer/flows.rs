@@ -105,9 +105,9 @@ impl Flows {
         Some(flow)
     }
 
-    /// Notes that `n` bytes of a flow have been consumed, and what its window is then. Returns whose call it is and how much
+    /// Notes that `n` bytes of a flow have been consumed, and when to be told of more. Returns whose call it is and how much
     /// to grant it, if it is worth a frame.
-    pub(super) fn consume(&mut self, key: Key, n: usize, window: &mut usize) -> Option<(Owner, u64)> {
+    pub(super) fn consume(&mut self, key: Key, n: usize, tell_at: &mut usize) -> Option<(Owner, u64)> {
         let slot = self.slots.get_mut(key.index as usize).filter(|slot| slot.generation == key.generation)?;
         let flow = slot.flow.as_mut()?;
         let incoming = flow.incoming.as_mut()?;
@@ -116,7 +116,7 @@ impl Flows {
             return None;
         }
         let grant = incoming.consume(n, &mut self.budget, Instant::now);
-        *window = incoming.window();
+        *tell_at = incoming.until_grant();
         grant.map(|grant| (flow.call, grant))
     }
 

@@ -42,8 +42,9 @@ use crate::{
 /// Dropping it tells the other side to stop: it ends the call that was asked for a stream, and lets the sender of an
 /// upload know that nobody reads on.
 ///
-/// It holds at most the window of the connection (the `stream_window` option) besides what it has been asked for: the
-/// sender is given room again when items have been taken out of here.
+/// It holds at most its window (the `stream_window` option), and all streams of a connection together no more than the
+/// `stream_budget` option says: the sender is given room again when items have been taken out of here. An item that is longer is
+/// put together while it is asked for.
 ///
 /// ```
 /// use nalix_core::{Connection, packet};
@@ -83,7 +84,7 @@ impl<T, E> fmt::Debug for Incoming<T, E> {
 
 impl<T: Wire, E: Wire> Incoming<T, E> {
     pub(crate) fn new(raw: RawIncoming) -> Self {
-        let tell_at = raw.tell_at();
+        let tell_at = raw.tell_at;
         Self { raw: Some(raw), tell_at, ..Self::ended() }
     }
 
@@ -126,7 +127,7 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
             let Some(raw) = &mut self.raw else { return Poll::Ready(None) };
             let consumed = std::mem::take(&mut self.consumed);
             let polled = raw.poll(consumed, &mut self.frames, cx);
-            self.tell_at = raw.tell_at();
+            self.tell_at = raw.tell_at;
             match polled {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Next::Items) => {}
@@ -213,7 +214,7 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
             && let Some(raw) = &mut self.raw
         {
             raw.consume(std::mem::take(&mut self.consumed));
-            self.tell_at = raw.tell_at();
+            self.tell_at = raw.tell_at;
         }
     }
 
@@ -295,8 +296,8 @@ fn ending_of<E: Wire>(ending: Ending, reason: Option<CloseReason>, late: bool) -
 pub(crate) struct RawIncoming {
     pub(super) shared: Arc<Shared>,
     key: Key,
-    /// The stream's window, as it was last seen.
-    window: usize,
+    /// From how many consumed bytes on the connection is told of them.
+    tell_at: usize,
     /// What it takes of the connection's room for large items.
     reserved: usize,
     deadline: Option<Instant>,
@@ -310,8 +311,8 @@ enum Next {
 
 impl RawIncoming {
     pub(super) fn new(shared: Arc<Shared>, key: Key, deadline: Option<Instant>) -> Self {
-        let window = shared.setup.terms.window_in;
-        Self { shared, key, window, reserved: 0, deadline }
+        let tell_at = shared.setup.terms.window_in.div_ceil(2).max(1);
+        Self { shared, key, tell_at, reserved: 0, deadline }
     }
 
     fn is_late(&self) -> bool {
@@ -324,15 +325,9 @@ impl RawIncoming {
         self.shared.setup.terms.message_in
     }
 
-    /// From how many consumed bytes on the connection is told of them.
-    #[inline]
-    fn tell_at(&self) -> usize {
-        self.window.div_ceil(2).max(1)
-    }
-
     fn poll(&mut self, consumed: usize, into: &mut VecDeque<Bytes>, cx: &Context<'_>) -> Poll<Next> {
         let mut state = self.shared.lock();
-        let told = grant(&mut state, self.key, consumed, &mut self.window);
+        let told = grant(&mut state, self.key, consumed, &mut self.tell_at);
         let driver = if told { self.shared.wake_driver(&mut state) } else { None };
         let late = self.is_late();
         let next = match state.flows.get(self.key) {
@@ -360,7 +355,7 @@ impl RawIncoming {
 
     fn consume(&mut self, n: usize) {
         let mut state = self.shared.lock();
-        if grant(&mut state, self.key, n, &mut self.window) {
+        if grant(&mut state, self.key, n, &mut self.tell_at) {
             let driver = self.shared.wake_driver(&mut state);
             drop(state);
             wake([driver]);
@@ -383,15 +378,15 @@ impl RawIncoming {
     }
 }
 
-/// Notes what has been consumed, and grants it to the sender again when it is worth a frame. `window` is what the stream's
-/// is then.
-fn grant(state: &mut State, key: Key, consumed: usize, window: &mut usize) -> bool {
+/// Notes what has been consumed, and grants it to the sender again when it is worth a frame. `tell_at` is
+/// after how many more.
+fn grant(state: &mut State, key: Key, consumed: usize, tell_at: &mut usize) -> bool {
     if consumed == 0 {
         return false;
     }
     let gone = state.gone().is_some();
     let State { flows, out, .. } = state;
-    let Some((call, n)) = flows.consume(key, consumed, window) else { return false };
+    let Some((call, n)) = flows.consume(key, consumed, tell_at) else { return false };
     if gone {
         return false;
     }

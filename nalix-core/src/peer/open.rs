@@ -118,6 +118,9 @@ impl Opened {
 ///
 /// It is done when the packet is in the outbox, and does not wait for the peer: whether that serves it is told where the
 /// answer or the first item is awaited. There is no default timeout, for streams last as long as they last.
+///
+/// With as many streams open as the `stream_budget` option allows, one more fails with [`Code::ResourceExhausted`]; nothing is
+/// sent then.
 #[must_use = "nothing is sent until it is awaited"]
 pub struct OpenBuilder<P, O> {
     connection: Connection,

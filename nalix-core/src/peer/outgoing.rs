@@ -51,7 +51,8 @@ impl<T: Wire> Outgoing<T> {
         Self { raw, chunks: PhantomData }
     }
 
-    /// Sends a chunk: done when it is in the outbox, which waits until the other side has room for it.
+    /// Sends a chunk: done when it is in the outbox, which waits until the other side has room for its first byte, and
+    /// all that was sent before. What is longer goes as there is room, beside everything else.
     ///
     /// Cancel safe: dropped before it is done, it has sent nothing.
     pub fn send<'a>(&'a mut self, chunk: &'a T) -> SendChunk<'a, T> {
@@ -112,7 +113,8 @@ impl<P: UploadRequest> Upload<P> {
         Self { raw, packet: PhantomData }
     }
 
-    /// Sends a chunk: done when it is in the outbox, which waits until the other side has room for it.
+    /// Sends a chunk: done when it is in the outbox, which waits until the other side has room for its first byte, and
+    /// all that was sent before. What is longer goes as there is room, beside everything else.
     ///
     /// [`SendError::Stopped`] says that the other side takes no more, for instance since it has answered already:
     /// [`Upload::finish`] tells what. Cancel safe: dropped before it is done, it has sent nothing.
