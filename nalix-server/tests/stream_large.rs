@@ -461,3 +461,33 @@ async fn a_large_opening_from_a_stranger_is_put_together_and_served() {
     peer.send(&[frame(upload(FrameKind::Item), &[1, 0]), frame(upload(FrameKind::End), &[])]).await;
     assert_eq!(peer.reply(3).await[..], [1, 0, 0, 0, 0]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_close_in_the_middle_of_an_item_ends_the_connection_in_time() {
+    for reads in [false, true] {
+        let controller = Store::default();
+        let both = Both::with(controller.clone(), Options::default()).await;
+        let mut peer = RawPeer::connect_over(&both.server, 1_000).await;
+        peer.send(&[request(1, 0x4201, &to_vec(&give(&[8_000_000])).unwrap())]).await;
+        controller.live.is(1).await;
+        let credit = frame(Head::of_call(FrameKind::Credit, CallId::new(1)), &announced(1 << 30));
+        peer.send(&[credit]).await;
+        // Some of it is on its way, and the rest has credit.
+        assert_eq!(peer.frame().await.unwrap().kind, FrameKind::Item);
+        let server = both.server_end().await;
+        server.close();
+        if reads {
+            let last = loop {
+                match peer.frame().await.unwrap() {
+                    frame if frame.kind == FrameKind::Item => {}
+                    frame => break frame,
+                }
+            };
+            assert_eq!(last.kind, FrameKind::Control);
+            assert_eq!(peer.frame().await, None);
+            drop(peer);
+        }
+        soon(server.closed()).await;
+        controller.live.is(0).await;
+    }
+}

@@ -98,7 +98,7 @@ impl<L: Link> Driver<L> {
     /// Whether streams that had to wait for room can go on. Asked once a turn.
     pub(super) fn can_resume_streams(&mut self) -> bool {
         let waiting = self.short_of_item_room || self.inbox.running().has_parts();
-        let resume = waiting && self.backlog < self.item_room();
+        let resume = waiting && !self.phase.is_closing() && self.backlog < self.item_room();
         self.short_of_item_room &= !resume;
         resume
     }
