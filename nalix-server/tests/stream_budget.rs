@@ -286,7 +286,7 @@ async fn windows_grow_while_they_are_consumed_quickly_and_come_back_at_the_end()
         let item = frame(Head::of_call(FrameKind::Item, asked), &batch);
         let (mut credit, mut granted) = (1_024, 1_024);
         for _ in 0..400 {
-            peer.send(&[item.clone()]).await;
+            peer.send(std::slice::from_ref(&item)).await;
             credit -= batch.len() as u64;
             for _ in 0..5 {
                 assert_eq!(soon(items.next()).await, Some(Ok(ITEM)));
@@ -348,7 +348,7 @@ async fn a_window_that_is_consumed_slowly_does_not_grow() {
     let asked = peer.frame().await.unwrap();
     let item = frame(Head::of_call(FrameKind::Item, asked.id), &[&[99][..], &ITEM].concat().repeat(6));
     for _ in 0..50 {
-        peer.send(&[item.clone()]).await;
+        peer.send(std::slice::from_ref(&item)).await;
         sleep(Duration::from_secs(2)).await;
         for _ in 0..6 {
             assert_eq!(soon(items.next()).await, Some(Ok(ITEM)));
