@@ -27,7 +27,7 @@ use crate::{
     frame::Control,
     link::Link,
     peer::{Arrival, Commands, Shared},
-    session::{Cover, Inbound},
+    session::{Cover, Inbound, ReassemblyBudget},
     status::{Advice, CloseCode, CloseReason, Code, Side, Status},
     wire::Limits,
 };
@@ -145,6 +145,13 @@ impl<L: Link> Driver<L> {
         self
     }
 
+    /// Lets messages that come in fragments count for a bound that other connections share, besides their own. To be called
+    /// before it is polled.
+    pub fn share_reassembly(mut self, budget: Arc<ReassemblyBudget>) -> Self {
+        self.inbound.set_budget(budget);
+        self
+    }
+
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<CloseReason> {
         self.now = None;
         let moved = !self.waker.as_ref().is_some_and(|known| known.will_wake(cx.waker()));
@@ -228,6 +235,7 @@ impl<L: Link> Driver<L> {
             return Poll::Pending;
         }
         self.put_off = false;
+        self.inbound.set_held(self.inbox.held());
         self.close_when_drained();
         let flushed = self.poll_flush(cx);
         if let Poll::Ready(Err(reason)) = flushed {
@@ -280,12 +288,13 @@ impl<L: Link> Driver<L> {
         let reason = self.shared.seal(reason, |out, reason| {
             put_last(out, &Control::Close(reason.clone()));
         });
+        self.inbound.drop_unfinished();
         let until = self.now().checked_add(self.options.close_timeout);
         self.phase = Phase::Closing { reason, until };
     }
 
     /// Closes for a fault of the peer's.
-    pub(super) fn refuse(&mut self, error: &ProtocolError) {
+    pub(super) fn refuse_peer(&mut self, error: &ProtocolError) {
         let code = match error {
             ProtocolError::CutRecord { .. } => CloseCode::Lost,
             error => code_of(error),
@@ -433,7 +442,7 @@ impl<L: Link> Driver<L> {
             let handed_out = self.shared.deliver(&mut self.answers, &mut self.wakers);
             self.wake_callers();
             if let Err(error) = handed_out {
-                self.refuse(&error);
+                self.refuse_peer(&error);
             }
         }
     }

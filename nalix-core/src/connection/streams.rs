@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{driver::Driver, inbox::Ticket};
+use super::{answers::Way, driver::Driver, inbox::Ticket};
 use crate::{
-    CallId,
     controller::{Call, CallUpload, Items, Reply},
     error::ProtocolError,
     frame::{FrameKind, Head},
@@ -17,12 +16,12 @@ use crate::{
 impl<L: Link> Driver<L> {
     /// Handles an Item, End or Credit frame, or the Cancel of an upload.
     pub(super) fn handle_stream_frame(&mut self, frame: Frame) -> Result<(), ProtocolError> {
-        let Frame { kind, upload, id, payload, sealed, .. } = frame;
+        let Frame { kind, upload, id, payload, sealed, entries, .. } = frame;
         let cover = Cover::of(sealed);
         let arrival = match (kind, upload) {
             (FrameKind::Item, false) => Arrival::Items(payload),
             (FrameKind::Item, true) => Arrival::Chunks(payload),
-            (FrameKind::End, false) => Arrival::Answer(Answer::End(payload)),
+            (FrameKind::End, false) => Arrival::Answer(Answer::End(payload).with(entries)),
             (FrameKind::End, true) => Arrival::UploadEnd(payload),
             (FrameKind::Credit, _) => {
                 self.check_cover(cover, "credit")?;
@@ -57,7 +56,8 @@ impl<L: Link> Driver<L> {
     }
 
     /// Sends items of a stream of which more follow.
-    pub(super) fn send_items(&mut self, id: CallId, cover: Cover, reply: Reply) {
+    pub(super) fn send_items(&mut self, way: Way, reply: Reply) {
+        let Way { id, cover, .. } = way;
         let head = Head::of_call(FrameKind::Item, id);
         // A stream makes no batch that is too large.
         drop(self.append_reply(|out| out.append_items(cover, head, reply.body())));

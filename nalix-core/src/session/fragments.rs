@@ -63,7 +63,8 @@ impl Outbound {
         self.large.iter().flat_map(|large| large.notifies())
     }
 
-    /// Appends a message that is encoded already and longer than [`FRAGMENT`](frame::FRAGMENT), without a copy.
+    /// Appends a message that is encoded already and longer than [`FRAGMENT`](frame::FRAGMENT), without a copy, and with
+    /// entries of the user's.
     ///
     /// # Errors
     /// [`EncodeError::MessageTooLarge`] if it is over the message limit.
@@ -72,12 +73,13 @@ impl Outbound {
         priority: Option<Priority>,
         cover: Cover,
         head: Head,
+        entries: Option<&Entries>,
         payload: Vec<u8>,
     ) -> Result<Appended, EncodeError> {
         if payload.len() > self.max_message {
             return Err(EncodeError::MessageTooLarge { limit: self.max_message });
         }
-        Ok(self.push_large(priority, cover, head, (Metadata::default(), None), payload))
+        Ok(self.push_large(priority, cover, head, (Metadata::default(), entries), payload))
     }
 
     /// Appends a frame behind everything else, also behind what is appended later. There is only one.

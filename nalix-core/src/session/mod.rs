@@ -1,12 +1,14 @@
 //! The two one-way paths of a connection, without I/O: bytes in and frames out, frames in and bytes out.
 
 mod assembly;
+mod budget;
 mod fragments;
 mod inbound;
 mod large;
 mod outbound;
 
 pub use self::{
+    budget::ReassemblyBudget,
     fragments::{Completed, TakenBack},
     inbound::{Frame, Inbound, Record, Unfinished},
     outbound::{Appended, Outbound},

@@ -159,7 +159,7 @@ impl Outbound {
         hint: usize,
         write: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Appended, EncodeError> {
-        self.append_error_as(None, cover, head, hint, write)
+        self.append_error_as(None, cover, head, None, hint, write)
     }
 
     /// As [`Outbound::append`], for items of a stream, each with its length in front.
@@ -187,7 +187,7 @@ impl Outbound {
         self.append_here(limit, None, cover, head, (metadata, None), hint.min(FRAGMENT), write)
     }
 
-    /// As [`Outbound::append_error`], with the priority of the packet, if it has one.
+    /// As [`Outbound::append_error`], with the priority of the packet, if it has one, and with entries of the user's.
     ///
     /// # Errors
     /// As [`Outbound::append`].
@@ -196,11 +196,12 @@ impl Outbound {
         priority: Option<Priority>,
         cover: Cover,
         head: Head,
+        entries: Option<&Entries>,
         hint: usize,
         write: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Appended, EncodeError> {
         let limit = max_error(self.max_message);
-        self.append_within(limit, priority, cover, head, (Metadata::default(), None), hint, write)
+        self.append_within(limit, priority, cover, head, (Metadata::default(), entries), hint, write)
     }
 
     #[allow(clippy::too_many_arguments, reason = "each is another part of one frame")]
