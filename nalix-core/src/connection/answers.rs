@@ -13,7 +13,6 @@ use crate::{
     packet::Priority,
     session::{Appended, Cover, Outbound},
     status::{Code, Status},
-    wire::{Encode, Writer},
 };
 
 /// How the answer to a call goes. All frames of an answer go alike, so that they stay in order.
@@ -158,14 +157,6 @@ impl<L: Link> Driver<L> {
         if self.buffers.len() < KEEP_BUFFERS && (1..=KEEP_BYTES).contains(&buffer.capacity()) {
             self.buffers.push(buffer);
         }
-    }
-}
-
-pub(super) struct StatusBody<'a>(pub(super) &'a Status);
-
-impl Encode for StatusBody<'_> {
-    fn encode(&self, w: &mut Writer<'_>) {
-        encode_status(w, self.0);
     }
 }
 

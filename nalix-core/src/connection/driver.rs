@@ -18,7 +18,7 @@ use super::{
     patience::Patience,
     phase::Phase,
     timer::Timer,
-    writing::{lost, put_last},
+    writing::{Short, lost, put_last},
 };
 use crate::{
     CallId, Connection,
@@ -68,8 +68,8 @@ pub struct Driver<L> {
     pub(super) answered: Vec<Answered>,
     pub(super) buffers: Vec<Vec<u8>>,
     wakers: Vec<Waker>,
-    /// Whether a call waits only for room in the outbox.
-    pub(super) short_of_room: bool,
+    /// Of which priorities a call or a stream waits only for room in the outbox.
+    pub(super) short: Short,
     /// Whether `inbound` may hold whole frames that have not been handled.
     pub(super) unhandled: bool,
     /// Whether the service has been asked for readiness that has not come yet.
@@ -126,7 +126,7 @@ impl<L: Link> Driver<L> {
             answered: Vec::new(),
             buffers: Vec::new(),
             wakers: Vec::new(),
-            short_of_room: false,
+            short: Short::default(),
             // The peer may have sent them together with the end of the handshake.
             unhandled: true,
             queued_for_service: false,
@@ -246,9 +246,7 @@ impl<L: Link> Driver<L> {
         }
         self.feed_streams();
         // Room that this flush has made is news to nobody else.
-        let room = self.short_of_room && self.has_room();
-        if room || (unread && self.may_read()) {
-            self.short_of_room = false;
+        if self.room_has_come() || (unread && self.may_read()) {
             cx.waker().wake_by_ref();
         }
         self.arm(cx);
@@ -399,7 +397,9 @@ impl<L: Link> Driver<L> {
     /// Reading goes on while the connection is open, whatever waits to be written: replies must get through. Only a
     /// peer that floods us with what costs memory is left unread.
     pub(super) fn may_read(&self) -> bool {
-        !self.is_flooded() && self.backlog < self.max_backlog()
+        // Those who send here never go beyond the limit of a priority. There may be as much of each.
+        let max = self.max_backlog();
+        !self.is_flooded() && (self.backlog < max || self.shared.longest_backlog() < max)
     }
 
     /// Whether more one-way packets wait than may.

@@ -15,6 +15,7 @@ use crate::{
     error::ProtocolError,
     frame::{Control, FrameKind, Head},
     link::Link,
+    packet::Priority,
     peer::{Answer, Arrival},
     session::{Cover, Frame},
     status::{CloseCode, CloseReason, Code, Status},
@@ -168,7 +169,7 @@ impl<L: Link> Driver<L> {
         }
         let (ticket, mut line) = self.inbox.line_up(route, id, cover, deadline, frame.payload.len());
         if line == Line::First {
-            match self.gate(cx) {
+            match self.gate(ticket.priority, cx) {
                 Gate::Open => {}
                 Gate::Closed => line = Line::Ready,
                 Gate::Broken(status) => {
@@ -196,7 +197,9 @@ impl<L: Link> Driver<L> {
     /// Starts the calls whose turn it is, as far as the gate lets them through.
     pub(super) fn pump(&mut self, cx: &mut Context<'_>) {
         let mut budget = MAX_STARTS;
-        while self.inbox.has_ready() && matches!(self.gate(cx), Gate::Open) {
+        while let Some(priority) = self.inbox.next_priority()
+            && matches!(self.gate(priority, cx), Gate::Open)
+        {
             if let Some((call, ticket)) = self.inbox.next() {
                 self.start(call, ticket);
             }
@@ -213,9 +216,13 @@ impl<L: Link> Driver<L> {
 
     /// Whether one more call may start: we have not said goodbye, hooks are done, there is room for its answer, the
     /// service is ready. If it is open, a call must follow at once.
-    fn gate(&mut self, cx: &mut Context<'_>) -> Gate {
-        self.short_of_room = !self.has_room();
-        if self.phase.is_closing() || !self.hooks_done() || self.short_of_room {
+    fn gate(&mut self, priority: Option<Priority>, cx: &mut Context<'_>) -> Gate {
+        let priority = priority.unwrap_or_default();
+        let is_short = !self.has_room(priority);
+        if is_short {
+            self.short.set(priority);
+        }
+        if self.phase.is_closing() || !self.hooks_done() || is_short {
             // Nobody else should wait for what this connection cannot use.
             self.release_service();
             return Gate::Closed;

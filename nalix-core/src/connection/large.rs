@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use super::{
-    answers::{StatusBody, Way},
-    driver::Driver,
-    writing::put,
-};
+use super::{answers::Way, driver::Driver};
 use crate::{
     CallId,
     controller::{Reply, unsendable},
@@ -52,7 +48,12 @@ impl<L: Link> Driver<L> {
         self.must_look = true;
         self.backlog = self.shared.stop_answer(id, |out, taken| {
             let status = Status::new(Code::Cancelled, "");
-            put(out, taken.cover, Head::of_call(FrameKind::Error, id), &StatusBody(&status));
+            let head = Head::of_call(FrameKind::Error, id);
+            let sent = out.append_error_as(Some(taken.priority), taken.cover, head, None, 0, |w| {
+                encode_status(w, &status);
+            });
+            // There is always room for a status.
+            debug_assert!(sent.is_ok());
         });
     }
 

@@ -191,13 +191,14 @@ impl Calls {
         }
     }
 
-    /// Notes where the last fragment of a request starts.
-    pub(super) fn completed(&mut self, id: CallId, at: u64) {
-        if let Some(Slot { state: State::Waiting { position, .. }, .. }) =
-            self.slots.get_mut(id.get() as usize)
-        {
-            *position = at;
+    /// Notes where the last frame of a request starts. Returns the flow that has to know, if the call has one.
+    pub(super) fn completed(&mut self, id: CallId, at: u64) -> Option<flows::Key> {
+        match &mut self.slots.get_mut(id.get() as usize)?.state {
+            State::Waiting { position, .. } => *position = at,
+            State::Streaming(flow) => return Some(*flow),
+            State::Free | State::Done(_) | State::Abandoned => {}
         }
+        None
     }
 
     /// Frees the slot of an abandoned call that the peer has never heard of.

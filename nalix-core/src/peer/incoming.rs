@@ -341,7 +341,8 @@ impl Drop for RawIncoming {
                     Owner::Ours(call) => {
                         flow.end = Some(Ending::Over);
                         writer = flow.writer.take();
-                        state.calls.abandon(call).then(|| Head::of_call(FrameKind::Cancel, call.id()))
+                        let told = state.calls.abandon(call) && state.cancel(call.id());
+                        told.then(|| Head::of_call(FrameKind::Cancel, call.id()))
                     }
                     Owner::Peers(id) => Some(Head::of_upload(FrameKind::Cancel, id)),
                 };

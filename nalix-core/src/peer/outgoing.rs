@@ -169,6 +169,7 @@ impl<T: Encode> Future for SendChunk<'_, T> {
             return Poll::Pending;
         }
         let Some(flow) = state.flows.get(this.raw.key) else { return Poll::Ready(Err(SendError::Stopped)) };
+        let priority = flow.priority.unwrap_or_default();
         if !flow.outgoing.as_ref().is_some_and(super::flow::Sending::may_send) {
             match &mut flow.writer {
                 Some(writer) => writer.clone_from(cx.waker()),
@@ -181,8 +182,8 @@ impl<T: Encode> Future for SendChunk<'_, T> {
             wake([next]);
             return Poll::Pending;
         }
-        if !state.has_room() || (!had_turn && !state.waiters.is_first_sender(0)) {
-            this.ticket = Some(state.waiters.push_sender(cx.waker(), 0, had_turn));
+        if !state.has_room(priority) || (!had_turn && !state.waiters.is_first_sender(priority, 0)) {
+            this.ticket = Some(state.waiters.push_sender(cx.waker(), (priority, 0), had_turn));
             return Poll::Pending;
         }
         let result = put(&mut state, this.raw.key, this.chunk);
@@ -355,7 +356,7 @@ fn end_upload(shared: &Shared, state: &mut State, key: Key, status: Option<&Stat
     let Owner::Ours(call) = flow.call else { return None };
     let head = Head::of_upload(FrameKind::End, call.id());
     // A status is never too large.
-    drop(out.append_error(flow.cover, head, 0, |w| {
+    drop(out.append_error_as(flow.priority, flow.cover, head, None, 0, |w| {
         if let Some(status) = status {
             encode_status(w, status);
         }
@@ -370,9 +371,9 @@ impl Drop for RawOutgoing {
             Some(flow) if flow.end.is_none() => match flow.call {
                 Owner::Ours(call) if self.alone => {
                     flow.end = Some(Ending::Over);
+                    let told = state.calls.abandon(call) && state.cancel(call.id());
                     let head = Head::of_call(FrameKind::Cancel, call.id());
-                    let head = state.calls.abandon(call).then_some(head);
-                    tell(&self.shared, &mut state, head)
+                    tell(&self.shared, &mut state, told.then_some(head))
                 }
                 _ => {
                     let status = Status::new(Code::Cancelled, "the upload was given up");

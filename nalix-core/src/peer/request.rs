@@ -276,18 +276,19 @@ impl<P: Request> RequestFuture<P> {
             return Poll::Ready(Err(RequestError::Closed(reason.clone())));
         }
         // Whoever is still in the queue waits for its turn; one who was woken, or who finds the queue empty, has it.
-        let large = large(&packet);
+        let (large, priority) = (large(&packet), P::PRIORITY.unwrap_or_default());
         let queued = ticket.filter(|&ticket| state.waiters.update(ticket, cx.waker()));
-        let its_turn = queued.is_none() && (ticket.is_some() || state.waiters.is_first_caller(large));
+        let its_turn =
+            queued.is_none() && (ticket.is_some() || state.waiters.is_first_caller(priority, large));
         let mut next = None;
-        let result = if its_turn && state.can_call(large) {
+        let result = if its_turn && state.can_call(priority, large) {
             self.stage = Stage::Turn;
             let sent = send(&mut state, &packet, &self.attached, (self.deadline, remaining), cx);
             next = state.next_waiter();
             sent
         } else {
             let ticket = queued.unwrap_or_else(|| {
-                state.waiters.push_caller(cx.waker(), large, self.deadline, ticket.is_some())
+                state.waiters.push_caller(cx.waker(), (priority, large), self.deadline, ticket.is_some())
             });
             self.stage = Stage::Queued(packet, ticket);
             Ok(None)
@@ -400,7 +401,7 @@ fn cancel(shared: &Shared, key: Key) {
     let mut state = shared.lock();
     let mut driver = None;
     if state.calls.abandon(key) && state.gone().is_none() {
-        if state.cancel_large(key.id()) {
+        if state.cancel(key.id()) {
             let head = Head::of_call(FrameKind::Cancel, key.id());
             // An empty payload is never too large.
             drop(state.out.append(Cover::Sealed, head, Metadata::default(), 0, |_| ()));

@@ -4,8 +4,10 @@ mod assembly;
 mod budget;
 mod fragments;
 mod inbound;
-mod large;
+mod lane;
 mod outbound;
+mod queues;
+mod ranked;
 
 pub use self::{
     budget::ReassemblyBudget,
