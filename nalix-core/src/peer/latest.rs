@@ -123,7 +123,11 @@ impl Waiting {
     fn append_to(self, out: &mut Outbound) {
         let Self { opcode, priority, cover, payload, .. } = self;
         let (head, metadata) = (Head::notify(opcode), (Metadata::default(), None));
-        let appended = out.append_as(priority, cover, head, metadata, payload.len(), |w| w.put(&payload));
+        // They have been waiting here, where they could be replaced. There is at most one of each key at a time.
+        let priority = if payload.len() > FRAGMENT { priority } else { None };
+        let appended = out.without_ranks(|out| {
+            out.append_as(priority, cover, head, metadata, payload.len(), |w| w.put(&payload))
+        });
         if let Err(error) = appended {
             // Their length has been checked.
             tracing::error!(%error, "a packet cannot be sent");
