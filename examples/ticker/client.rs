@@ -1,0 +1,63 @@
+//! The client's half: several readers on one connection.
+
+use std::time::Duration;
+
+use nalix_client::{Client, Options};
+use tokio::time::Instant;
+
+use crate::{
+    contracts::{Pace, Subscribe, Symbol},
+    readers::{self, Outcome},
+};
+
+/// How long the readers read.
+const DURATION: Duration = Duration::from_secs(3);
+
+/// What a slow reader does with each quote takes so long.
+const WORK: Duration = Duration::from_millis(5);
+
+/// Bytes that may be on their way to each reader. Few, since what is on its way gets old there; a stream over a longer
+/// distance needs more.
+const WINDOW: usize = 512;
+
+/// Connects, lets the readers read, and tells what they got.
+pub async fn run(address: &str) -> readers::Result<()> {
+    let mut options = Options::default();
+    options.stream_window = WINDOW;
+    let session = Client::builder(format!("tcp://{address}")).plaintext().options(options).connect().await?;
+    println!("client: reads for {DURATION:?}. Those who are slow take {WORK:?} for each quote\n");
+
+    let end = Instant::now() + DURATION;
+    let spawn = |reader, pace, work| tokio::spawn(readers::stream(session.clone(), reader, pace, work, end));
+    let fast = spawn(0, Pace::Every, Duration::ZERO);
+    let slow = spawn(1, Pace::Every, WORK);
+    let latest = spawn(2, Pace::Latest, WORK);
+    let pushed = tokio::spawn(readers::subscription(session.clone(), WORK, end));
+    session.request(Subscribe { symbol: Symbol::Gold }).await?;
+    let calls = readers::calls(session.clone(), end).await;
+    let (fast, slow, latest, pushed) = (fast.await??, slow.await??, latest.await??, pushed.await??);
+    let calls = calls?;
+
+    println!("{:<34} {:>6} {:>8}   {:>11} {:>11} {:>11}", "", "read", "skipped", "lag p50", "p99", "longest");
+    let row = |name: &str, outcome: &Outcome| {
+        println!("{name:<34} {:>6} {:>8}   {}", outcome.lags.count(), outcome.skipped, outcome.lags);
+    };
+    row("stream of every quote, fast reader", &fast);
+    row("stream of every quote, slow reader", &slow);
+    row("stream of the latest, slow reader", &latest);
+    row("subscription, slow reader", &pushed);
+    println!("{:<34} {:>6} {:>8}   {calls}", "small calls beside", calls.count(), "");
+
+    let (made, read) = (slow.made, slow.lags.count());
+    println!(
+        "\nThe slow reader of every quote has read {read}, and the server has made {made} for it: what is between"
+    );
+    println!("fills its window of {WINDOW} bytes, and its producer waits for more room. Nobody else does.");
+    println!("The reader of the latest needs no more than {} of what was quoted meanwhile.", latest.made);
+    println!(
+        "Of the quotes for the subscription {} came over the wire; the client left out those not read in time.\n",
+        pushed.lags.count() as u64 + pushed.skipped
+    );
+    println!("client: {}", session.close().await);
+    Ok(())
+}
