@@ -53,10 +53,10 @@ impl Talk {
     async fn run(&mut self, mut width: Width) -> Outcome<()> {
         let mut lines = input::lines();
         let mut stop = pin!(interrupted());
+        self.screen.prompt()?;
         if self.screen.is_terminal() {
             self.screen.line(HELP)?;
         }
-        self.screen.prompt()?;
         loop {
             tokio::select! {
                 line = lines.recv() => match line {

@@ -44,7 +44,8 @@ impl<W: Write> Screen<W> {
     pub fn prompt(&mut self) -> io::Result<()> {
         if let Some(terminal) = &mut self.terminal {
             terminal.prompted = true;
-            write!(self.out, "{}", terminal.prompt)?;
+            // Where several lines have been typed at once, over the prompt of the one before.
+            write!(self.out, "\r{}", terminal.prompt)?;
         }
         self.out.flush()
     }
@@ -108,6 +109,6 @@ mod tests {
         screen.end().unwrap();
         let row = |row| format!("\x1bD\x1b7\x1b[A\r\x1b[L{row}\x1b8");
         let rows = [row("12345"), row("6"), row("12345 6")].concat();
-        assert_eq!(String::from_utf8(screen.out).unwrap(), format!("before the prompt\n> {rows}\r\x1b[K"));
+        assert_eq!(String::from_utf8(screen.out).unwrap(), format!("before the prompt\n\r> {rows}\r\x1b[K"));
     }
 }

@@ -16,7 +16,8 @@ pub fn rows(text: &str, columns: usize) -> Vec<&str> {
             rows.push(rest);
             return rows;
         }
-        match rest[..end].rfind(' ') {
+        let space = if rest[end..].starts_with(' ') { Some(end) } else { rest[..end].rfind(' ') };
+        match space {
             Some(space) if space > 0 => {
                 rows.push(&rest[..space]);
                 rest = &rest[space + 1..];

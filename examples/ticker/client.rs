@@ -54,10 +54,11 @@ pub async fn run(address: &str) -> readers::Result<()> {
     );
     println!("fills its window of {WINDOW} bytes, and its producer waits for more room. Nobody else does.");
     println!("The reader of the latest needs no more than {} of what was quoted meanwhile.", latest.made);
+    let came = pushed.lags.count() as u64 + pushed.skipped;
     println!(
-        "Of the quotes for the subscription {} came over the wire; the client left out those not read in time.\n",
-        pushed.lags.count() as u64 + pushed.skipped
+        "The server has pushed {came} to the subscriber: one that has not left yet is replaced by the next. Those that"
     );
+    println!("the subscriber had no time for were left out where they arrived.\n");
     println!("client: {}", session.close().await);
     Ok(())
 }

@@ -56,7 +56,7 @@ pub async fn send(session: &Session, path: &Path) -> Outcome<Content> {
 pub async fn get(session: &Session, name: &str, path: &Path) -> Outcome<Content> {
     let cannot_write = |error: io::Error| format!("cannot write {}: {error}", path.display());
     if path.file_name().is_none() || path.is_dir() {
-        return Err(format!("{} cannot be the name of a file", path.display()).into());
+        return Err(format!("{path:?} cannot be written: it is no name of a file, or a folder").into());
     }
     let content = session.request(Stat { name: name.to_owned() }).await?;
     let mut chunks = session.stream(Get { name: name.to_owned() }).await?;

@@ -31,8 +31,9 @@ struct Files {
 
 #[packet_controller]
 impl Files {
-    /// Concurrent, so that what the same client asks meanwhile is answered.
-    #[packet(concurrent)]
+    /// Concurrent, so that what the same client asks meanwhile is answered; on a task of its own, so that the connection
+    /// does not wait while checksums are added up.
+    #[packet(concurrent, spawn)]
     async fn put(&self, put: Put, mut chunks: Incoming<Bytes>) -> Result<(), Failure<PutError>> {
         names::check(&put.name).map_err(PutError::BadName)?;
         let (announced, limit) = (put.content, self.limit);
