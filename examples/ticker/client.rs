@@ -7,7 +7,8 @@ use tokio::time::Instant;
 
 use crate::{
     contracts::{Pace, Subscribe, Symbol},
-    readers::{self, Outcome},
+    readers,
+    report::Report,
 };
 
 /// How long the readers read.
@@ -18,7 +19,7 @@ const WORK: Duration = Duration::from_millis(5);
 
 /// Bytes that may be on their way to each reader. Few, since what is on its way gets old there; a stream over a longer
 /// distance needs more.
-const WINDOW: usize = 512;
+pub const WINDOW: usize = 512;
 
 /// Connects, lets the readers read, and tells what they got.
 pub async fn run(address: &str) -> readers::Result<()> {
@@ -34,31 +35,10 @@ pub async fn run(address: &str) -> readers::Result<()> {
     let latest = spawn(2, Pace::Latest, WORK);
     let pushed = tokio::spawn(readers::subscription(session.clone(), WORK, end));
     session.request(Subscribe { symbol: Symbol::Gold }).await?;
-    let calls = readers::calls(session.clone(), end).await;
+    let calls = readers::calls(session.clone(), end).await?;
     let (fast, slow, latest, pushed) = (fast.await??, slow.await??, latest.await??, pushed.await??);
-    let calls = calls?;
 
-    println!("{:<34} {:>6} {:>8}   {:>11} {:>11} {:>11}", "", "read", "skipped", "lag p50", "p99", "longest");
-    let row = |name: &str, outcome: &Outcome| {
-        println!("{name:<34} {:>6} {:>8}   {}", outcome.lags.count(), outcome.skipped, outcome.lags);
-    };
-    row("stream of every quote, fast reader", &fast);
-    row("stream of every quote, slow reader", &slow);
-    row("stream of the latest, slow reader", &latest);
-    row("subscription, slow reader", &pushed);
-    println!("{:<34} {:>6} {:>8}   {calls}", "small calls beside", calls.count(), "");
-
-    let (made, read) = (slow.made, slow.lags.count());
-    println!(
-        "\nThe slow reader of every quote has read {read}, and the server has made {made} for it: what is between"
-    );
-    println!("fills its window of {WINDOW} bytes, and its producer waits for more room. Nobody else does.");
-    println!("The reader of the latest needs no more than {} of what was quoted meanwhile.", latest.made);
-    let came = pushed.lags.count() as u64 + pushed.skipped;
-    println!(
-        "The server has pushed {came} to the subscriber: one that has not left yet is replaced by the next. Those that"
-    );
-    println!("the subscriber had no time for were left out where they arrived.\n");
+    println!("{}\n", Report { fast, slow, latest, pushed, calls });
     println!("client: {}", session.close().await);
     Ok(())
 }

@@ -11,6 +11,7 @@ mod interrupt;
 mod lags;
 mod market;
 mod readers;
+mod report;
 mod server;
 mod tape;
 

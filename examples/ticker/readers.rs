@@ -16,7 +16,7 @@ pub struct Outcome {
     pub skipped: u64,
     /// How old the quotes were when they were read.
     pub lags: Lags,
-    /// How many items the server had made by then.
+    /// How many the server had sent by then, or had ready to be sent.
     pub made: u64,
 }
 
@@ -53,6 +53,7 @@ pub async fn subscription(session: Session, work: Duration, end: Instant) -> Res
         work_for(work).await;
     }
     outcome.skipped = quotes.missed();
+    outcome.made = outcome.lags.count() as u64 + outcome.skipped;
     Ok(outcome)
 }
 

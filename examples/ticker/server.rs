@@ -35,7 +35,8 @@ impl Ticker {
     fn watch(&self, ctx: &Context, watch: Watch) -> Result<Ticks, Status> {
         let reader = usize::from(watch.reader);
         let counts = ctx.get::<Counts>().filter(|_| reader < READERS);
-        let counts = counts.ok_or_else(|| Status::invalid_argument("readers are numbered from 0 to 7"))?;
+        let counts =
+            counts.ok_or_else(|| Status::invalid_argument(format!("there are {READERS} readers at most")))?;
         let at = self.market.tape(watch.symbol).next();
         Ok(Ticks { market: self.market.clone(), symbol: watch.symbol, pace: watch.pace, at, counts, reader })
     }
