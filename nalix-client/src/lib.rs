@@ -45,6 +45,8 @@ pub use nalix_core::{
     link, packet, packet_controller, wire,
 };
 
+pub use nalix_core::{Bytes, Stream};
+
 pub use self::{
     builder::{Client, ClientBuilder},
     session::{Session, SessionState},

@@ -134,5 +134,10 @@ pub use self::{
     status::{Advice, CloseCode, CloseReason, Code, Failure, Side, Status},
 };
 
+/// Bytes that are shared and not copied: as a field or an item, a slice of what was received.
+pub use bytes::Bytes;
+/// What handlers of packets with a `stream` return, and what subscriptions and [`Incoming`] are.
+pub use futures_core::Stream;
+
 #[doc(hidden)]
 pub mod __private;

@@ -74,7 +74,8 @@ pub fn derive_packet(input: TokenStream) -> TokenStream {
 /// stream; as `impl Stream` it may borrow from the controller. It is polled as a part of the handler, one batch at a time, as
 /// far as the peer takes items. Once it has been returned, the packets behind it may start. The handler of a packet with
 /// `upload` takes the chunks as an argument of type `Incoming<_>` behind the packet; one that waits for them keeps those
-/// behind it waiting, unless it is `concurrent`.
+/// behind it waiting, unless it is `concurrent`, and one that computes much with each keeps the whole connection waiting,
+/// unless it is `spawn`, too.
 ///
 /// Keys of `#[packet(...)]` on handlers: `concurrent` (does not wait for earlier packets of the connection),
 /// `lane = "..."` (waits for earlier packets of that lane only), `spawn` (runs on a task of its own), `blocking` (runs on

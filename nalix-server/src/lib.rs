@@ -74,6 +74,8 @@ pub use nalix_core::{
     packet, packet_controller, wire,
 };
 
+pub use nalix_core::{Bytes, Stream};
+
 pub use self::{
     builder::{Cores, ServerBuilder},
     drain::DrainReport,

@@ -102,7 +102,9 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
 
     /// The next item; `None` when there are no more.
     ///
-    /// Cancel safe: dropped before it is done, it has taken nothing.
+    /// Cancel safe: dropped before it is done, it has taken nothing. A timeout around it limits the wait for one item: it
+    /// does not end a loop while items are there at once. The whole stream is limited by
+    /// [`OpenBuilder::timeout`](crate::OpenBuilder::timeout).
     pub async fn next(&mut self) -> Option<Result<T, StreamError<E>>> {
         poll_fn(|cx| self.poll_next_item(cx)).await
     }
