@@ -43,6 +43,13 @@ pub trait Packet: Encode + Describe {
     const UPLOADS: bool = false;
     /// How urgent it and its answer are where they do not fit a frame. `None`: by their size.
     const PRIORITY: Option<Priority> = None;
+
+    /// Its encoding, if it is encoded already: a message of over 16 KiB is sent from there, without a copy of its own for
+    /// each connection. It must be what [`Encode::encode`] writes.
+    #[inline]
+    fn encoding(&self) -> Option<&Bytes> {
+        None
+    }
 }
 
 /// How urgent a message is that is too long for one frame: how much of the link it gets beside others of its kind.

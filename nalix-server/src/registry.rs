@@ -1,85 +1,159 @@
 //! The open connections of a server, in a table indexed by their slots.
+//!
+//! Whether a connection is there is two loads, without a write that another thread's cache would hear of. A handle of it
+//! takes four such writes: into and out of its place's lock, and the handle's own count up and down.
 
-use std::sync::{
-    PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    fmt, hint,
+    sync::{
+        OnceLock, PoisonError, RwLock, TryLockError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
 };
 
 use nalix_core::{Connection, ConnectionId};
 
-/// The open connections. No lock is held while anything but this table is touched.
-#[derive(Debug)]
+/// The open connections. Their places never move, and are used again.
 pub(crate) struct Registry {
-    shards: [RwLock<Shard>; SHARDS],
+    /// Each holds twice as many places as the one before.
+    chunks: [OnceLock<Box<[Place]>>; CHUNKS],
     count: AtomicUsize,
 }
 
-/// A slot's connection is at its place; the rest of its id tells it from those before and after.
-type Shard = Vec<Option<Connection>>;
+/// Where the connection with one slot is.
+struct Place {
+    /// The number of the connection that is there; of another slot's if there is none. It is set after the connection has
+    /// come and changed before it goes, so nobody waits for the lock who looks here first.
+    id: AtomicU64,
+    connection: RwLock<Option<Connection>>,
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry").field("count", &self.count()).finish_non_exhaustive()
+    }
+}
 
 impl Registry {
     pub(crate) fn new() -> Self {
-        Self { shards: [const { RwLock::new(Vec::new()) }; SHARDS], count: AtomicUsize::new(0) }
+        Self { chunks: [const { OnceLock::new() }; CHUNKS], count: AtomicUsize::new(0) }
     }
 
     pub(crate) fn insert(&self, connection: Connection) {
-        let (shard, at) = place(connection.id());
-        let mut shard = self.write(shard);
-        if shard.len() <= at {
-            shard.resize(at + 1, None);
-        }
-        if shard[at].replace(connection).is_none() {
+        let id = connection.id();
+        let (chunk, at) = place(id.slot());
+        let chunk = self.chunks[chunk].get_or_init(|| empty(chunk));
+        let place = &chunk[at];
+        let old = place.lock().replace(connection);
+        place.id.store(id.get(), Ordering::Release);
+        if old.is_none() {
             self.count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     pub(crate) fn remove(&self, id: ConnectionId) -> Option<Connection> {
-        let (shard, at) = place(id);
-        let mut shard = self.write(shard);
-        let removed = shard.get_mut(at)?.take_if(|found| found.id() == id)?;
+        let place = self.place(id)?;
+        let nobody = nobody(id.slot());
+        place.id.compare_exchange(id.get(), nobody, Ordering::AcqRel, Ordering::Relaxed).ok()?;
+        let removed = place.lock().take()?;
         self.count.fetch_sub(1, Ordering::Relaxed);
         Some(removed)
     }
 
+    #[inline]
     pub(crate) fn get(&self, id: ConnectionId) -> Option<Connection> {
-        let (shard, at) = place(id);
-        self.read(shard).get(at)?.as_ref().filter(|found| found.id() == id).cloned()
+        self.with(id, Connection::clone)
     }
 
+    /// Lets `f` look at a connection in its place, where it stays meanwhile. `f` may look up others and the same again.
+    #[inline]
+    pub(crate) fn with<T>(&self, id: ConnectionId, f: impl FnOnce(&Connection) -> T) -> Option<T> {
+        let place = self.place(id)?;
+        while place.is(id) {
+            let guard = match place.connection.try_read() {
+                Ok(guard) => guard,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    // Somebody removes it, and has changed the number.
+                    hint::spin_loop();
+                    continue;
+                }
+            };
+            // If another had taken the place before it was locked, the number would have changed before that.
+            return if place.is(id) { guard.as_ref().map(f) } else { None };
+        }
+        None
+    }
+
+    #[inline]
     pub(crate) fn contains(&self, id: ConnectionId) -> bool {
-        let (shard, at) = place(id);
-        self.read(shard).get(at).is_some_and(|found| found.as_ref().is_some_and(|found| found.id() == id))
+        self.place(id).is_some_and(|place| place.is(id))
     }
 
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// The connections as of now, or rather as of one moment for each shard.
+    /// The connections as of now: those that come or go meanwhile may be among them or not.
     pub(crate) fn all(&self) -> Vec<Connection> {
         let mut all = Vec::with_capacity(self.count());
-        for shard in 0..SHARDS {
-            all.extend(self.read(shard).iter().flatten().cloned());
+        for (chunk, places) in self.chunks.iter().enumerate() {
+            for (slot, place) in (first(chunk)..).zip(places.get().into_iter().flatten()) {
+                let id = ConnectionId::new(place.id.load(Ordering::Acquire));
+                if id.slot() == slot {
+                    all.extend(self.get(id));
+                }
+            }
         }
         all
     }
 
-    fn read(&self, shard: usize) -> RwLockReadGuard<'_, Shard> {
-        self.shards[shard].read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self, shard: usize) -> RwLockWriteGuard<'_, Shard> {
-        self.shards[shard].write().unwrap_or_else(PoisonError::into_inner)
+    #[inline]
+    fn place(&self, id: ConnectionId) -> Option<&Place> {
+        let (chunk, at) = place(id.slot());
+        self.chunks.get(chunk)?.get()?.get(at)
     }
 }
 
-/// Neighbouring slots are in different shards.
-fn place(id: ConnectionId) -> (usize, usize) {
-    let slot = id.slot() as usize;
-    (slot % SHARDS, slot / SHARDS)
+impl Place {
+    #[inline]
+    fn is(&self, id: ConnectionId) -> bool {
+        self.id.load(Ordering::Acquire) == id.get()
+    }
+
+    fn lock(&self) -> std::sync::RwLockWriteGuard<'_, Option<Connection>> {
+        self.connection.write().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-const SHARDS: usize = 16;
+/// Which chunk a slot is in, and where.
+#[inline]
+fn place(slot: u32) -> (usize, usize) {
+    let n = slot + FIRST;
+    let chunk = n.ilog2() - FIRST.ilog2();
+    (chunk as usize, (n - (FIRST << chunk)) as usize)
+}
+
+#[cold]
+fn empty(chunk: usize) -> Box<[Place]> {
+    let place = |slot| Place { id: AtomicU64::new(nobody(slot)), connection: RwLock::new(None) };
+    (first(chunk)..first(chunk + 1)).map(place).collect()
+}
+
+/// The first slot of a chunk.
+fn first(chunk: usize) -> u32 {
+    (FIRST << chunk) - FIRST
+}
+
+/// What stands at a slot without a connection: the number of another slot.
+fn nobody(slot: u32) -> u64 {
+    !u64::from(slot)
+}
+
+/// How many places the first chunk holds.
+const FIRST: u32 = 64;
+/// Enough for all slots, of which there are fewer than 2^24.
+const CHUNKS: usize = 19;
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@ use crate::{
     CallId,
     controller::{Reply, unsendable},
     error::ProtocolError,
-    frame::{FrameKind, Head, encode_status},
+    frame::{FrameKind, Head, Metadata, encode_status},
     link::Link,
     packet::Priority,
     peer::{Answer, Arrival},
@@ -60,10 +60,11 @@ impl<L: Link> Driver<L> {
         reply: Reply,
     ) -> Result<(), Status> {
         let mut result = Ok(());
-        let body = reply.into_body();
+        let (head, metadata) = (Head::of_call(FrameKind::Reply, id), (Metadata::default(), None));
+        let body = reply.into_body().into();
         self.must_look = true;
         self.backlog = self.shared.append(|out| {
-            let appended = out.append_encoded(priority, cover, Head::of_call(FrameKind::Reply, id), body);
+            let appended = out.append_encoded(priority, cover, head, metadata, body);
             result = appended.map(drop).map_err(|error| unsendable(&error));
         });
         result

@@ -1,9 +1,12 @@
 //! What handles and the driver do about messages that go in fragments.
 
+use bytes::Bytes;
+
 use super::shared::{Shared, State};
 use crate::{
     CallId,
     frame::FRAGMENT,
+    packet::Packet,
     session::{Outbound, TakenBack},
     wire::Encode,
 };
@@ -55,6 +58,12 @@ impl Shared {
             }
         })
     }
+}
+
+/// The bytes of a packet that is encoded already and goes in fragments: all whom it is sent to share them.
+#[inline]
+pub(super) fn shared_bytes<P: Packet>(packet: &P) -> Option<Bytes> {
+    packet.encoding().filter(|bytes| bytes.len() > FRAGMENT).cloned()
 }
 
 /// About how many bytes a packet has if it will go in fragments; else zero.

@@ -10,7 +10,7 @@ use std::{
 use super::{
     SendError,
     attached::Attached,
-    large::large,
+    large::{large, shared_bytes},
     latest::Bounds,
     shared::{Shared, State, wake},
     waiters::Ticket,
@@ -128,6 +128,7 @@ pub(super) fn try_send_droppable<P: OneWay>(shared: &Shared, packet: &P) -> Resu
         // Only large ones wait for large ones.
         let ahead = if large > 0 { state.out.large_len() } else { 0 };
         if state.backlog().saturating_add(ahead) >= mark || !state.has_room_for(large) {
+            state.left_out += 1;
             return Err(SendError::Full);
         }
         append(state, packet, &Attached::default())
@@ -177,7 +178,12 @@ fn append<P: OneWay>(state: &mut State, packet: &P, attached: &Attached) -> Resu
     let head = Head::notify(P::OPCODE);
     let cover = Cover::of(P::ENCRYPT);
     let metadata = (Metadata::default(), attached.entries()?);
-    let hint = packet.size_hint();
-    state.out.append_as(P::PRIORITY, cover, head, metadata, hint, |w| packet.encode(w))?;
+    match shared_bytes(packet) {
+        Some(bytes) => state.out.append_encoded(P::PRIORITY, cover, head, metadata, bytes)?,
+        None => {
+            let hint = packet.size_hint();
+            state.out.append_as(P::PRIORITY, cover, head, metadata, hint, |w| packet.encode(w))?
+        }
+    };
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! The way out for messages that are too long for one frame.
 
+use bytes::Bytes;
+
 use super::{
     Cover,
     large::{Fragment, GivenUp, Message, by_size},
@@ -63,7 +65,8 @@ impl Outbound {
         self.large.iter().flat_map(|large| large.notifies())
     }
 
-    /// Appends a message that is encoded already and longer than [`FRAGMENT`](frame::FRAGMENT), without a copy.
+    /// Appends a message that is encoded already and longer than [`FRAGMENT`](frame::FRAGMENT), without a copy: it is shared
+    /// until its fragments have gone. Its metadata is as in [`Outbound::append_as`].
     ///
     /// # Errors
     /// [`EncodeError::MessageTooLarge`] if it is over the message limit.
@@ -72,12 +75,13 @@ impl Outbound {
         priority: Option<Priority>,
         cover: Cover,
         head: Head,
-        payload: Vec<u8>,
+        metadata: (Metadata, Option<&Entries>),
+        payload: Bytes,
     ) -> Result<Appended, EncodeError> {
         if payload.len() > self.max_message {
             return Err(EncodeError::MessageTooLarge { limit: self.max_message });
         }
-        Ok(self.push_large(priority, cover, head, (Metadata::default(), None), payload))
+        Ok(self.push_large(priority, cover, head, metadata, payload))
     }
 
     /// Appends a frame behind everything else, also behind what is appended later. There is only one.
@@ -117,7 +121,7 @@ impl Outbound {
         cover: Cover,
         head: Head,
         (metadata, entries): (Metadata, Option<&Entries>),
-        payload: Vec<u8>,
+        payload: Bytes,
     ) -> Appended {
         let cover = self.cover(cover);
         let priority = priority.unwrap_or_else(|| by_size(payload.len()));
@@ -132,6 +136,8 @@ impl Outbound {
         let Some(mut large) = self.large.take_if(|large| !large.is_empty()) else { return };
         // What has been appended so far must not have to wait for a fragment to be opened.
         self.close_record();
+        // At once: a buffer that grows step by step ends at twice what it needs.
+        self.buf.reserve(large.len().min(BURST * frame::FRAGMENT) + BURST * BESIDE);
         for _ in 0..BURST {
             let Some(fragment) = large.next() else { break };
             let (slot, end) = (fragment.slot, fragment.end);
@@ -200,6 +206,8 @@ fn put_varint(out: &mut Vec<u8>, n: usize) {
     out.extend_from_slice(&buf[..len]);
 }
 
+/// What most fragments take besides their bytes.
+const BESIDE: usize = frame::MAX_START + frame::MAX_OVERHEAD + record::HEADER + record::TAG;
 /// How many fragments go between two looks at what else there is: enough for few and large writes, and little enough for
 /// who waits behind them.
 const BURST: usize = 4;

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
+
 use crate::{
     CallId, Opcode,
     frame::{Entries, FRAGMENT, FrameKind, Head, Metadata, SLOTS},
@@ -24,7 +26,8 @@ pub(super) struct Message {
     pub(super) head: Head,
     pub(super) metadata: Metadata,
     pub(super) entries: Option<Entries>,
-    pub(super) payload: Vec<u8>,
+    /// Shared with all others whom the same message is sent to.
+    pub(super) payload: Bytes,
     /// How many bytes of it have gone.
     pub(super) at: usize,
 }
@@ -153,7 +156,7 @@ mod tests {
 
     fn message(fragments: usize) -> Message {
         let head = Head::plain(FrameKind::Notify);
-        let payload = vec![0; FRAGMENT * fragments];
+        let payload = vec![0; FRAGMENT * fragments].into();
         Message { cover: Cover::Plain, head, metadata: Metadata::default(), entries: None, payload, at: 0 }
     }
 

@@ -3,19 +3,14 @@
 //! Locks are taken in this order, and nothing of the user's runs under any of them: the memberships of a connection, the
 //! group, the queue of a subscription.
 
-use std::{
-    any::Any,
-    collections::HashMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::Waker,
-};
+use std::{any::Any, collections::HashMap, fmt, sync::Arc, task::Waker};
 
 use nalix_core::{Connection, ConnectionId};
 
 use super::{
     Join, Member, Members, PresenceEvent, key::Key, memberships::Memberships, presence::Queue, table::Groups,
 };
+use crate::sync::{Guard, Mutex};
 
 pub(super) type Metadata = Arc<dyn Any + Send + Sync>;
 
@@ -75,7 +70,7 @@ impl Room {
                 let at = state.members.len();
                 state.places.insert(connection.id(), at);
                 Arc::make_mut(&mut state.members).push(member.clone());
-                state.tell(&PresenceEvent::Joined(member), &mut after);
+                state.tell(PresenceEvent::Joined(member), &mut after);
                 rooms.push(Arc::clone(self));
                 Join::Joined
             }
@@ -111,7 +106,7 @@ impl Room {
             if let Some(moved) = moved {
                 state.places.insert(moved, at);
             }
-            state.tell(&PresenceEvent::Left(member), &mut after);
+            state.tell(PresenceEvent::Left(member), &mut after);
         }
         after
     }
@@ -150,8 +145,8 @@ impl Room {
         self.lock().watchers.retain(|other| !Arc::ptr_eq(other, queue));
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Guard<'_, State> {
+        self.state.lock()
     }
 }
 
@@ -162,10 +157,12 @@ impl Drop for Room {
 }
 
 impl State {
-    fn tell(&self, event: &PresenceEvent, after: &mut After) {
+    fn tell(&self, event: PresenceEvent, after: &mut After) {
         for queue in &self.watchers {
             after.wakers.extend(queue.push(event.clone(), &mut after.missed));
         }
+        // It may be the last to hold the member's metadata.
+        after.event = Some(event);
     }
 }
 
@@ -173,7 +170,7 @@ impl State {
 #[derive(Default)]
 pub(super) struct After {
     wakers: Vec<Waker>,
-    /// Dropped here.
+    event: Option<PresenceEvent>,
     missed: Vec<PresenceEvent>,
     metadata: Option<Metadata>,
 }
