@@ -131,7 +131,7 @@ async fn whatever_is_sent_in_one_go_is_one_write_to_each_member() {
 
 #[tokio::test]
 async fn so_it_is_where_it_is_sealed() {
-    let identity = Identity::generate();
+    let identity = Identity::generate().unwrap();
     let builder = Server::builder().identity(identity.clone()).no_listener().controller(Ear::default());
     let server = builder.build().await.unwrap().handle();
     one_write_each(server, Some(&identity)).await;

@@ -3,7 +3,14 @@
 //! Locks are taken in this order, and nothing of the user's runs under any of them: the memberships of a connection, the
 //! group, the queue of a subscription.
 
-use std::{any::Any, collections::HashMap, fmt, sync::Arc, task::Waker};
+use std::{
+    any::Any,
+    collections::HashMap,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    task::Waker,
+};
 
 use nalix_core::{Connection, ConnectionId};
 
@@ -152,7 +159,8 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        self.groups.forget(&*self.key, self);
+        // The key's `Hash` and `Eq` are the user's, and this may run since they have panicked.
+        caught("key", || self.groups.forget(&*self.key, self));
     }
 }
 
@@ -166,7 +174,7 @@ impl State {
     }
 }
 
-/// What is left to do when the locks are gone: it may run code of the user's.
+/// What is left to do when the locks are gone: to wake, and to drop. That runs code of the user's.
 #[derive(Default)]
 pub(super) struct After {
     wakers: Vec<Waker>,
@@ -176,9 +184,22 @@ pub(super) struct After {
 }
 
 impl After {
+    /// Each by itself, since a panic of one must not keep another from its turn.
     pub(super) fn run(self) {
-        for waker in self.wakers {
-            waker.wake();
+        let Self { wakers, event, missed, metadata } = self;
+        for waker in wakers {
+            caught("waker", || waker.wake());
         }
+        for event in missed.into_iter().chain(event) {
+            caught("metadata", || drop(event));
+        }
+        caught("metadata", || drop(metadata));
+    }
+}
+
+/// Runs code of the user's that belongs to nobody who could be told of its panic.
+fn caught(what: &str, f: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(f)).is_err() {
+        tracing::error!(what, "what a group was given has panicked");
     }
 }

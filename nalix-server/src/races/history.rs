@@ -32,7 +32,8 @@ pub(super) enum Change {
 #[derive(Debug, Clone, Default)]
 struct State {
     members: Vec<usize>,
-    ended: Vec<usize>,
+    /// Which connections have ended, and when that was over.
+    ended: Vec<(usize, usize)>,
     changes: Vec<Change>,
 }
 
@@ -52,7 +53,7 @@ fn go_on(state: &State, records: &[Record], done: &mut [bool], changes: &[Change
     // Nobody's act comes behind one that began when it was over.
     let limit = left.iter().map(|&n| records[n].end).min().unwrap_or(usize::MAX);
     for n in left.into_iter().filter(|&n| records[n].begin <= limit) {
-        let Some(next) = state.after(&records[n].act) else { continue };
+        let Some(next) = state.after(&records[n]) else { continue };
         if !changes.starts_with(&next.changes) {
             continue;
         }
@@ -67,21 +68,24 @@ fn go_on(state: &State, records: &[Record], done: &mut [bool], changes: &[Change
 
 impl State {
     /// The state behind an act; `None` if that could not have had this outcome here.
-    fn after(&self, act: &Act) -> Option<Self> {
+    fn after(&self, record: &Record) -> Option<Self> {
         let mut next = self.clone();
-        match act {
+        match &record.act {
             Act::Join(who, outcome) => {
                 let is_in = self.members.contains(who);
-                let expected = match (self.ended.contains(who), is_in) {
-                    (true, _) => Join::Closed,
-                    (false, true) => Join::Already,
-                    (false, false) => Join::Joined,
+                let ended = self.ended.iter().find(|(ended, _)| ended == who);
+                let fits = match outcome {
+                    Join::Closed => ended.is_some(),
+                    // It is looked at before the group, and may end in between: it has not left yet.
+                    _ if ended.is_some_and(|(_, end)| *end < record.begin) => false,
+                    Join::Already => is_in,
+                    _ => !is_in,
                 };
                 if *outcome == Join::Joined {
                     next.members = sorted(&[&self.members[..], &[*who]].concat());
                     next.changes.push(Change::Came(*who));
                 }
-                (*outcome == expected).then_some(next)
+                fits.then_some(next)
             }
             Act::Leave(who, was_in) => {
                 let is_in = self.members.contains(who);
@@ -92,7 +96,7 @@ impl State {
                 was_in.is_none_or(|was_in| was_in == is_in).then_some(next)
             }
             Act::Ended(who) => {
-                next.ended.push(*who);
+                next.ended.push((*who, record.end));
                 Some(next)
             }
             Act::Saw(members) => (sorted(members) == self.members).then_some(next),

@@ -25,10 +25,11 @@ fn any_two_things_at_once_are_as_if_one_came_first() {
                 continue;
             }
             for inside in [&[(1, 0)][..], &[(1, 0), (0, 0)]] {
-                runs += world.explore(4, inside, &[&[first], &[*second]]);
+                runs += world.explore(3, inside, &[&[first], &[*second]]);
             }
         }
     }
+    println!("{runs} schedules");
     assert!(runs > 5_000, "only {runs} schedules");
 }
 
