@@ -157,7 +157,7 @@ const CHUNKS: usize = 19;
 
 #[cfg(test)]
 mod tests {
-    use std::{hint::black_box, time::Instant};
+    use std::{hint::black_box, sync::atomic::AtomicBool, thread, time::Instant};
 
     use nalix_core::{
         connection::{Driver, Options, Serving, accept, connect},
@@ -200,6 +200,94 @@ mod tests {
         assert_eq!((registry.count(), registry.all().len()), (3, 3));
     }
 
+    /// A lock that is taken again where another thread waits for it would never be free.
+    #[tokio::test]
+    async fn a_connection_that_is_being_removed_can_be_looked_up_by_who_keeps_it_there() {
+        let registry = Registry::new();
+        let [connection, other] = pair().await;
+        let (id, other_id) = (connection.id(), other.id());
+        registry.insert(connection);
+        registry.insert(other);
+        thread::scope(|scope| {
+            let remover = registry.with(id, |connection| {
+                let remover = scope.spawn(|| registry.remove(id).is_some());
+                while registry.contains(id) {
+                    thread::yield_now();
+                }
+                assert!(registry.get(id).is_none() && registry.with(id, |_| ()).is_none());
+                assert!(registry.get(other_id).is_some());
+                assert_eq!(registry.all().len(), 1);
+                assert!(!remover.is_finished(), "it is lent out");
+                assert_eq!(connection.id(), id);
+                remover
+            });
+            assert!(remover.expect("it was there").join().expect("no panic"));
+        });
+        assert_eq!(registry.count(), 1);
+    }
+
+    #[tokio::test]
+    async fn who_looks_up_while_connections_come_and_go_finds_that_one_or_nothing() {
+        let registry = Registry::new();
+        let connections: Vec<_> = [pair().await, pair().await].into_iter().flatten().collect();
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let mut found = 0;
+                    while !done.load(Ordering::Relaxed) {
+                        for connection in &connections {
+                            let id = connection.id();
+                            let got = registry.get(id);
+                            assert!(got.is_none_or(|got| got == *connection));
+                            found +=
+                                usize::from(registry.with(id, |found| assert_eq!(found.id(), id)).is_some());
+                        }
+                        assert!(registry.all().len() <= connections.len());
+                    }
+                    assert!(found > 0, "there was nothing to find");
+                });
+            }
+            for turn in 0..30_000 {
+                for connection in &connections {
+                    registry.insert(connection.clone());
+                    assert_eq!(registry.get(connection.id()).as_ref(), Some(connection), "{turn}");
+                }
+                for connection in &connections {
+                    assert!(registry.remove(connection.id()).is_some());
+                    assert!(!registry.contains(connection.id()) && registry.get(connection.id()).is_none());
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        assert_eq!((registry.count(), registry.all().len()), (0, 0));
+    }
+
+    #[test]
+    fn every_slot_has_a_place_of_its_own() {
+        let mut expected = (0, 0);
+        for slot in 0..100_000 {
+            assert_eq!(place(slot), expected, "{slot}");
+            assert!(first(expected.0) as usize + expected.1 == slot as usize);
+            expected.1 += 1;
+            if expected.1 == (FIRST as usize) << expected.0 {
+                expected = (expected.0 + 1, 0);
+            }
+        }
+        let last = ConnectionId::new(u64::MAX).slot();
+        assert_eq!(place(last).0, CHUNKS - 1);
+        let registry = Registry::new();
+        for id in [0, 1, u64::MAX, nobody(0), nobody(1), nobody(last)] {
+            assert!(!registry.contains(ConnectionId::new(id)));
+        }
+        registry.chunks[0].get_or_init(|| empty(0));
+        for id in (0..1_000).chain([nobody(0), nobody(63), u64::MAX]) {
+            assert!(
+                !registry.contains(ConnectionId::new(id)) && registry.get(ConnectionId::new(id)).is_none()
+            );
+        }
+    }
+
     /// Prints what the table costs: `cargo test --release -p nalix-server --lib costs -- --ignored --nocapture`.
     #[tokio::test]
     #[ignore = "measures, and asserts nothing"]
@@ -222,6 +310,7 @@ mod tests {
         let id = |n: u32| ids[n as usize % ids.len()];
         time("contains", Box::new(|n| assert!(black_box(registry.contains(black_box(id(n)))))));
         time("get, one id", Box::new(|_| drop(black_box(registry.get(black_box(ids[7]))))));
+        time("with", Box::new(|n| assert!(registry.with(black_box(id(n)), |_| ()).is_some())));
         time("get", Box::new(|n| drop(black_box(registry.get(black_box(id(n)))))));
         let cycle = |_| {
             registry.insert(other.clone());
