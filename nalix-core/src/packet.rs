@@ -43,6 +43,13 @@ pub trait Packet: Encode + Describe {
     const UPLOADS: bool = false;
     /// How urgent it and its answer are. `None`: [`Priority::Normal`], or where they do not fit a frame, by their size.
     const PRIORITY: Option<Priority> = None;
+
+    /// Its encoding, if it is encoded already: a message of over 16 KiB is sent from there, without a copy of its own for
+    /// each connection. It must be what [`Encode::encode`] writes.
+    #[inline]
+    fn encoding(&self) -> Option<&Bytes> {
+        None
+    }
 }
 
 /// How urgent a packet is: what overtakes what when more waits to be written than the link takes, and how it is shared.

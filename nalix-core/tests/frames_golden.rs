@@ -250,7 +250,8 @@ fn messages_in_fragments_have_their_golden_bytes() {
     tenant.push("tenant", b"blue").unwrap();
     let mut out = Outbound::new(100_000);
     let head = Head::of_call(FrameKind::Reply, CallId::new(5));
-    out.append_encoded(None, Cover::Plain, head, Some(&tenant), vec![0x2a; 16_385]).unwrap();
+    let metadata = (Metadata::default(), Some(&tenant));
+    out.append_encoded(None, Cover::Plain, head, metadata, vec![0x2a; 16_385].into()).unwrap();
     assert!(out.take(Vec::new()) == bytes);
     let frames = receive(&bytes).unwrap();
     assert_eq!((frames.len(), frames[0].payload.len(), &frames[0].entries), (1, 16_385, &Some(tenant)));

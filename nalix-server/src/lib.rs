@@ -52,10 +52,13 @@ mod hub;
 mod inner;
 mod layered;
 mod links;
+#[cfg(test)]
+mod races;
 mod registry;
 mod security;
 mod server;
 pub mod store;
+mod sync;
 
 pub use nalix_core::{
     Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Duplex,

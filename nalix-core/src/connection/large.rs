@@ -7,7 +7,7 @@ use crate::{
     CallId,
     controller::{Reply, unsendable},
     error::ProtocolError,
-    frame::{FrameKind, Head, encode_status},
+    frame::{FrameKind, Head, Metadata, encode_status},
     link::Link,
     peer::{Answer, Arrival},
     session::{Cover, Frame, Unfinished},
@@ -64,10 +64,10 @@ impl<L: Link> Driver<L> {
         let mut result = Ok(());
         let (body, attached) = reply.into_parts();
         let entries = attached.entries().map_err(|error| unsendable(&error))?;
+        let (head, metadata) = (Head::of_call(FrameKind::Reply, id), (Metadata::default(), entries));
         self.must_look = true;
         self.backlog = self.shared.append(|out| {
-            let head = Head::of_call(FrameKind::Reply, id);
-            let appended = out.append_encoded(priority, cover, head, entries, body);
+            let appended = out.append_encoded(priority, cover, head, metadata, body.into());
             result = appended.map(drop).map_err(|error| unsendable(&error));
         });
         result

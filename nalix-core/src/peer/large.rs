@@ -1,10 +1,12 @@
 //! What handles and the driver do about messages that go in fragments, or wait for their turn.
 
+use bytes::Bytes;
+
 use super::shared::{Shared, State};
 use crate::{
     CallId,
     frame::FRAGMENT,
-    packet::Priority,
+    packet::{Packet, Priority},
     session::{Outbound, TakenBack},
     wire::Encode,
 };
@@ -65,6 +67,12 @@ impl Shared {
             }
         })
     }
+}
+
+/// The bytes of a packet that is encoded already and goes in fragments: all whom it is sent to share them.
+#[inline]
+pub(super) fn shared_bytes<P: Packet>(packet: &P) -> Option<Bytes> {
+    packet.encoding().filter(|bytes| bytes.len() > FRAGMENT).cloned()
 }
 
 /// About how many bytes a packet has if it will go in fragments; else zero.

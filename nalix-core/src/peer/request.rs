@@ -15,7 +15,7 @@ use super::{
     Connection, RequestError, Response,
     attached::Attached,
     calls::{Answer, Calls, Key},
-    large::large,
+    large::{large, shared_bytes},
     shared::{Shared, State, wake},
     waiters::Ticket,
 };
@@ -374,8 +374,13 @@ fn send<P: Request>(
     let mut slot = Slot { calls, key, sent: false };
     let head = Head::request(key.id(), P::OPCODE);
     let metadata = (remaining.map(Metadata::remaining).unwrap_or_default(), entries);
-    let hint = packet.size_hint();
-    let appended = out.append_as(P::PRIORITY, cover, head, metadata, hint, |w| packet.encode(w))?;
+    let appended = match shared_bytes(packet) {
+        Some(bytes) => out.append_encoded(P::PRIORITY, cover, head, metadata, bytes)?,
+        None => {
+            let hint = packet.size_hint();
+            out.append_as(P::PRIORITY, cover, head, metadata, hint, |w| packet.encode(w))?
+        }
+    };
     slot.calls.set_position(key, appended.position);
     slot.sent = true;
     Ok(Some(key))

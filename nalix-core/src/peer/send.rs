@@ -10,7 +10,7 @@ use std::{
 use super::{
     SendError,
     attached::Attached,
-    large::large,
+    large::{large, shared_bytes},
     latest::Bounds,
     shared::{Shared, State, wake},
     waiters::Ticket,
@@ -131,6 +131,7 @@ pub(super) fn try_send_droppable<P: OneWay>(shared: &Shared, packet: &P) -> Resu
         let priority = P::PRIORITY.unwrap_or_default();
         let waiting = state.backlog_for(priority).saturating_add(ahead);
         if waiting >= mark || !state.has_room_for(priority, large) {
+            state.left_out += 1;
             return Err(SendError::Full);
         }
         append(state, packet, &Attached::default())
@@ -180,7 +181,12 @@ fn append<P: OneWay>(state: &mut State, packet: &P, attached: &Attached) -> Resu
     let head = Head::notify(P::OPCODE);
     let cover = Cover::of(P::ENCRYPT);
     let metadata = (Metadata::default(), attached.entries()?);
-    let hint = packet.size_hint();
-    state.out.append_as(P::PRIORITY, cover, head, metadata, hint, |w| packet.encode(w))?;
+    match shared_bytes(packet) {
+        Some(bytes) => state.out.append_encoded(P::PRIORITY, cover, head, metadata, bytes)?,
+        None => {
+            let hint = packet.size_hint();
+            state.out.append_as(P::PRIORITY, cover, head, metadata, hint, |w| packet.encode(w))?
+        }
+    };
     Ok(())
 }

@@ -78,6 +78,8 @@ pub(super) struct State {
     pub(super) out: Outbound,
     /// What is appended to it last, when the driver takes it.
     pub(super) latest: Latest,
+    /// How many droppable packets have been left out.
+    pub(super) left_out: u64,
     pub(super) calls: Calls,
     pub(super) flows: Flows,
     pub(super) waiters: Waiters,
@@ -134,6 +136,7 @@ impl Shared {
         let state = State {
             out,
             latest: Latest::default(),
+            left_out: 0,
             calls: Calls::new(setup.terms.calls_out),
             flows: Flows::default(),
             waiters: Waiters::default(),
@@ -358,7 +361,7 @@ impl Shared {
         state.closed = Some(reason.clone());
         state.driver = None;
         state.direct = None;
-        state.latest = Latest::default();
+        state.latest.clear();
         let written = written + state.written;
         state.calls.fail_all(written, &mut wakers);
         state.flows.fail_all(written, &mut wakers);

@@ -1,5 +1,7 @@
 //! The way out for messages that are too long for one frame.
 
+use bytes::Bytes;
+
 use super::{
     Cover,
     lane::Role,
@@ -60,8 +62,8 @@ impl Outbound {
         self.queues.iter().flat_map(|queues| queues.notifies())
     }
 
-    /// Appends a message that is encoded already and longer than [`FRAGMENT`](frame::FRAGMENT), without a copy, and with
-    /// entries of the user's.
+    /// Appends a message that is encoded already and longer than [`FRAGMENT`](frame::FRAGMENT), without a copy: it is shared
+    /// until its fragments have gone. Its metadata is as in [`Outbound::append_as`].
     ///
     /// # Errors
     /// [`EncodeError::MessageTooLarge`] if it is over the message limit.
@@ -70,13 +72,13 @@ impl Outbound {
         priority: Option<Priority>,
         cover: Cover,
         head: Head,
-        entries: Option<&Entries>,
-        payload: Vec<u8>,
+        metadata: (Metadata, Option<&Entries>),
+        payload: Bytes,
     ) -> Result<Appended, EncodeError> {
         if payload.len() > self.max_message {
             return Err(EncodeError::MessageTooLarge { limit: self.max_message });
         }
-        Ok(self.push_large(priority, cover, head, (Metadata::default(), entries), payload))
+        Ok(self.push_large(priority, cover, head, metadata, payload))
     }
 
     /// Appends a frame behind everything else, also behind what is appended later. There is only one.
@@ -131,7 +133,7 @@ impl Outbound {
         cover: Cover,
         head: Head,
         (metadata, entries): (Metadata, Option<&Entries>),
-        payload: Vec<u8>,
+        payload: Bytes,
     ) -> Appended {
         let cover = self.cover(cover);
         let lane = priority.unwrap_or_default();
@@ -149,6 +151,9 @@ impl Outbound {
         let ahead = if queues.frames_len() > 0 { self.buf.len() } else { 0 };
         let mut left = BURST.saturating_sub(ahead);
         // What has been appended so far must not have to wait for a fragment to be opened.
+        // At once: a buffer that grows step by step ends at twice what it needs.
+        let waiting = queues.len().min(left);
+        self.buf.reserve(waiting + waiting.div_ceil(frame::FRAGMENT) * BESIDE);
         let mut small = true;
         while left > 0
             && let Some(turn) = queues.next()
@@ -238,6 +243,8 @@ fn put_varint(out: &mut Vec<u8>, n: usize) {
     out.extend_from_slice(&buf[..len]);
 }
 
+/// What most fragments take besides their bytes.
+const BESIDE: usize = frame::MAX_START + frame::MAX_OVERHEAD + record::HEADER + record::TAG;
 /// How many bytes go between two looks at what else there is: enough for few and large writes, and little enough for who
 /// waits behind them. Four whole fragments.
 pub(super) const BURST: usize = 64 * 1024;

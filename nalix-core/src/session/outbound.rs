@@ -279,7 +279,7 @@ impl Outbound {
         if len > FRAGMENT {
             let payload = out.buf.split_off(out.buf.len() - len);
             drop(undo);
-            return Ok(self.push_large(priority, cover, head, (metadata, entries), payload));
+            return Ok(self.push_large(priority, cover, head, (metadata, entries), payload.into()));
         }
         out.put_len(len_at, room);
         undo.done = true;
@@ -303,7 +303,7 @@ impl Outbound {
         let mut w = Writer::new(&mut payload, limit);
         write(&mut w);
         if w.finish()? > FRAGMENT {
-            return Ok(self.push_large(priority, cover, head, metadata, payload));
+            return Ok(self.push_large(priority, cover, head, metadata, payload.into()));
         }
         let write = |w: &mut Writer<'_>| w.put(&payload);
         self.append_here(limit, priority, cover, head, metadata, payload.len(), write)

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
+
 use super::{
     Cover,
     lane::{self, Lane},
@@ -33,7 +35,8 @@ pub(super) struct Message {
     pub(super) head: Head,
     pub(super) metadata: Metadata,
     pub(super) entries: Option<Entries>,
-    pub(super) payload: Vec<u8>,
+    /// Shared with all others whom the same message is sent to.
+    pub(super) payload: Bytes,
     /// How many bytes of it have gone.
     pub(super) at: usize,
     /// The lane whose frames it must not overtake, and how many have to have left that.
@@ -250,7 +253,7 @@ mod tests {
 
     fn message(fragments: usize) -> Message {
         let head = Head::plain(FrameKind::Notify);
-        let payload = vec![0; FRAGMENT * fragments];
+        let payload = vec![0; FRAGMENT * fragments].into();
         let behind = (Priority::Normal, 0);
         Message {
             cover: Cover::Plain,

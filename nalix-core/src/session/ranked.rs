@@ -86,7 +86,7 @@ impl Outbound {
         let mut w = Writer::new(&mut payload, limit);
         write(&mut w);
         if w.finish()? > FRAGMENT {
-            return Ok(self.push_large(priority, cover, head, (metadata, entries), payload));
+            return Ok(self.push_large(priority, cover, head, (metadata, entries), payload.into()));
         }
         let mut block = Vec::new();
         match entries {
