@@ -55,8 +55,8 @@ pub(crate) struct Fanout {
     pub(crate) members: usize,
     /// Bytes of a message, the number of its round included.
     pub(crate) payload: usize,
-    /// How many rounds may be on their way: with 1, the next message is sent when all members have the last.
-    pub(crate) ahead: usize,
+    /// Messages that are sent one right after the other. The next burst is sent when all members have all of the last.
+    pub(crate) burst: usize,
 }
 
 /// Which runtime both ends run on.
@@ -186,12 +186,12 @@ fn streams(quick: bool, cases: &mut Vec<Case>) {
 
 fn fanout(quick: bool, cases: &mut Vec<Case>) {
     let members = if quick { 200 } else { 1_000 };
-    for ahead in [1, 8] {
+    for burst in [1, 8] {
         for flavour in Flavour::BOTH {
-            if quick && (ahead == 1) != (flavour == Flavour::MultiThread) {
+            if quick && (burst == 1) != (flavour == Flavour::MultiThread) {
                 continue;
             }
-            cases.push(Case::of(Work::Fanout(Fanout { members, payload: 100, ahead }), flavour, 1));
+            cases.push(Case::of(Work::Fanout(Fanout { members, payload: 100, burst }), flavour, 1));
         }
     }
 }
@@ -295,8 +295,8 @@ impl fmt::Display for Case {
             Work::Streams { streams, of: Streamed { size, items } } => {
                 write!(f, "stream {items} x {size} B, {connections} conn x {streams} streams")?;
             }
-            Work::Fanout(Fanout { members, payload, ahead }) => {
-                write!(f, "fan-out {payload} B, {members} members, {ahead} ahead")?;
+            Work::Fanout(Fanout { members, payload, burst }) => {
+                write!(f, "fan-out {payload} B, {members} members, bursts of {burst}")?;
             }
             Work::Large => write!(f, "large {} MiB both ways beside 64 B calls", LARGE >> 20)?,
         }

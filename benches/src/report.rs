@@ -139,7 +139,7 @@ pub(crate) fn json(case: &Case, row: &Row) -> String {
         Work::Echo { payload } => ("echo", payload, 1),
         Work::Calls { call, in_flight } => (call.name(), call.payload(), in_flight),
         Work::Streams { streams, of } => ("items", of.size, streams),
-        Work::Fanout(Fanout { payload, ahead, .. }) => ("push", payload, ahead),
+        Work::Fanout(Fanout { payload, burst, .. }) => ("push", payload, burst),
         Work::Large => ("large", LARGE, 2),
     };
     let suite = case.work.suite().name();

@@ -1,4 +1,5 @@
-//! Members of a group that is sent to: what arrives where and when, and the pace at which more is sent.
+//! Members of a group that is sent to: what arrives where and when, and the pace at which more is sent. Every message is a
+//! round of its own, and rounds are numbered.
 
 use std::{
     array, fmt,
@@ -42,9 +43,10 @@ struct Round {
     left: AtomicUsize,
 }
 
-/// Has the server send one round to the group.
+/// Has the server send to the group.
 pub(crate) trait Sender {
-    fn push(&mut self, round: u64) -> impl Future<Output = Result<(), Error>> + Send;
+    /// So many rounds, one right after the other, from `first` on.
+    fn push(&mut self, first: u64, burst: usize) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
 impl fmt::Debug for Gathering {
@@ -55,8 +57,8 @@ impl fmt::Debug for Gathering {
 
 impl Gathering {
     pub(crate) fn new(fanout: Fanout) -> Result<Self, Error> {
-        if fanout.ahead >= RING {
-            return Err(format!("no more than {RING} rounds may be on their way").into());
+        if fanout.burst > RING {
+            return Err(format!("a burst has at most {RING} messages").into());
         }
         Ok(Self {
             fanout,
@@ -79,38 +81,33 @@ impl Gathering {
         }
     }
 
-    /// Sends round after round until told to stop, and waits until all members have all of them.
+    /// Sends burst after burst until told to stop, and waits after each until all members have all of it.
     pub(crate) async fn run(&self, sender: &mut impl Sender, stop: &Stop) -> Result<Tally, Error> {
-        let Fanout { members, ahead, .. } = self.fanout;
-        let first = self.next.load(Relaxed);
-        let mut next = first;
+        let Fanout { members, burst, .. } = self.fanout;
+        let mut ops = 0;
         while !stop.stopped() {
-            if let Some(oldest) = next.checked_sub(ahead as u64) {
-                self.end_of(oldest).await;
+            let first = self.next.fetch_add(burst as u64, Relaxed);
+            let rounds = first..first + burst as u64;
+            let now = u64::try_from(self.epoch.elapsed().as_nanos())?;
+            for round in rounds.clone().map(|round| self.round(round)) {
+                round.begun.store(now, Relaxed);
+                round.left.store(members, Release);
             }
-            let round = self.round(next);
-            round.begun.store(u64::try_from(self.epoch.elapsed().as_nanos())?, Relaxed);
-            round.left.store(members, Release);
-            sender.push(next).await?;
-            next += 1;
+            sender.push(first, burst).await?;
+            for round in rounds.map(|round| self.round(round)) {
+                while round.left.load(Acquire) > 0 {
+                    self.ended.notified().await;
+                }
+            }
+            ops += (members * burst) as u64;
         }
-        for round in next.saturating_sub(ahead as u64)..next {
-            self.end_of(round).await;
-        }
-        self.next.store(next, Relaxed);
         let mut sum = Tally::new()?;
         for tally in &self.tallies {
             let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
             sum.add(&std::mem::replace(&mut *tally, Tally::new()?))?;
         }
-        sum.ops = (next - first) * members as u64;
+        sum.ops = ops;
         Ok(sum)
-    }
-
-    async fn end_of(&self, round: u64) {
-        while self.round(round).left.load(Acquire) > 0 {
-            self.ended.notified().await;
-        }
     }
 
     fn round(&self, round: u64) -> &Round {
@@ -118,7 +115,7 @@ impl Gathering {
     }
 }
 
-/// For more rounds than any case has on their way.
+/// For as many rounds as any burst has.
 const RING: usize = 64;
 const TALLIES: usize = 16;
 
@@ -134,12 +131,12 @@ mod tests {
     struct Prompt<'a>(&'a Gathering, &'a Stop, u64);
 
     impl Sender for Prompt<'_> {
-        async fn push(&mut self, round: u64) -> Result<(), Error> {
-            for member in 0..3 {
-                self.0.arrived(member, round);
-            }
-            if round == self.2 {
-                self.1.stop();
+        async fn push(&mut self, first: u64, burst: usize) -> Result<(), Error> {
+            for round in first..first + burst as u64 {
+                (0..3).for_each(|member| self.0.arrived(member, round));
+                if round == self.2 {
+                    self.1.stop();
+                }
             }
             Ok(())
         }
@@ -149,26 +146,31 @@ mod tests {
     struct Slow(mpsc::UnboundedSender<u64>, Arc<AtomicU64>);
 
     impl Sender for Slow {
-        async fn push(&mut self, round: u64) -> Result<(), Error> {
-            self.1.fetch_add(1, SeqCst);
-            Ok(self.0.send(round)?)
+        async fn push(&mut self, first: u64, burst: usize) -> Result<(), Error> {
+            self.1.fetch_add(burst as u64, SeqCst);
+            Ok((first..first + burst as u64).try_for_each(|round| self.0.send(round))?)
         }
     }
 
     #[tokio::test]
     async fn what_arrives_is_counted_and_the_next_stretch_goes_on_from_there() {
-        let gathering = Gathering::new(Fanout { members: 3, payload: 8, ahead: 1 }).unwrap();
-        for (last, rounds) in [(9, 10), (99, 90), (100, 1)] {
-            let stop = Stop::default();
-            let tally = gathering.run(&mut Prompt(&gathering, &stop, last), &stop).await.unwrap();
-            assert_eq!((tally.ops, tally.timed_ops()), (rounds * 3, rounds * 3));
+        for burst in [1, 8, RING] {
+            let gathering = Gathering::new(Fanout { members: 3, payload: 8, burst }).unwrap();
+            for bursts in [10, 90, 1] {
+                let stop = Stop::default();
+                let rounds = (bursts * burst) as u64;
+                let last = gathering.next.load(Relaxed) + rounds - 1;
+                let tally = gathering.run(&mut Prompt(&gathering, &stop, last), &stop).await.unwrap();
+                assert_eq!((tally.ops, tally.timed_ops()), (rounds * 3, rounds * 3));
+            }
         }
+        assert!(Gathering::new(Fanout { members: 3, payload: 8, burst: RING + 1 }).is_err());
     }
 
     #[tokio::test]
-    async fn no_more_rounds_are_on_their_way_than_may_also_if_one_member_lags() {
-        for ahead in [1, 2, 8] {
-            let gathering = Gathering::new(Fanout { members: 2, payload: 8, ahead }).unwrap();
+    async fn the_next_burst_waits_until_the_member_that_lags_has_the_last() {
+        for burst in [1, 2, 8] {
+            let gathering = Gathering::new(Fanout { members: 2, payload: 8, burst }).unwrap();
             let (rounds, mut to_deliver) = mpsc::unbounded_channel();
             let sent = Arc::new(AtomicU64::new(0));
             let stop = Stop::default();
@@ -177,7 +179,7 @@ mod tests {
                 while let Some(round) = to_deliver.recv().await {
                     gathering.arrived(0, round);
                     // The sender sends all that it may while the other member waits.
-                    for _ in 0..2 * ahead {
+                    for _ in 0..2 * burst {
                         tokio::task::yield_now().await;
                     }
                     most = most.max(sent.load(SeqCst) - round);
@@ -193,7 +195,7 @@ mod tests {
                 gathering.run(&mut sender, &stop).await.unwrap()
             };
             let (tally, most) = tokio::join!(sending, delivering);
-            assert_eq!(most, ahead as u64);
+            assert_eq!(most, burst as u64);
             assert_eq!(tally.ops, sent.load(SeqCst) * 2);
         }
     }

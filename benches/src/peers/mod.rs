@@ -1,7 +1,7 @@
 //! The peers: each a server and a client of the same operations, in its own idiom.
 
+mod countdown;
 mod nalix;
-mod numbered;
 mod raw;
 #[cfg(feature = "peers")]
 mod tarpc;

@@ -45,9 +45,8 @@ impl Link for CountingLink {
         self.0.poll_close(cx)
     }
 
-    // What is written that way is a lone request; a server that is measured makes none.
     fn direct(&self) -> Option<Arc<dyn TryWrite>> {
-        self.0.direct()
+        Some(Arc::new(CountingWrite(self.0.direct()?)))
     }
 
     fn peer_addr(&self) -> Option<SocketAddr> {
@@ -56,5 +55,16 @@ impl Link for CountingLink {
 
     fn local_addr(&self) -> Option<SocketAddr> {
         self.0.local_addr()
+    }
+}
+
+/// What is written without the driver.
+#[derive(Debug)]
+struct CountingWrite(Arc<dyn TryWrite>);
+
+impl TryWrite for CountingWrite {
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        counters::add(&WRITES, 1);
+        self.0.try_write(bytes)
     }
 }

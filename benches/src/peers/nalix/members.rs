@@ -66,10 +66,12 @@ struct Asking<'a> {
 }
 
 impl Sender for Asking<'_> {
-    async fn push(&mut self, round: u64) -> Result<(), Error> {
+    async fn push(&mut self, first: u64, burst: usize) -> Result<(), Error> {
         let Fanout { members, payload, .. } = self.fanout;
-        let queued = self.session.request(Push { round, size: u32::try_from(payload)? }).await?;
-        if queued == members as u64 { Ok(()) } else { Err(format!("sent to {queued} of {members}").into()) }
+        let push = Push { first, burst: u32::try_from(burst)?, size: u32::try_from(payload)? };
+        let queued = self.session.request(push).await?;
+        let all = (members * burst) as u64;
+        if queued == all { Ok(()) } else { Err(format!("{queued} of {all} messages were sent").into()) }
     }
 }
 

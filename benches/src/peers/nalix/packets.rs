@@ -9,7 +9,7 @@ use nalix_server::{Context, Delivery, HubExt};
 use crate::{
     counters::{self, ENCODES, SKIPPED},
     peers::{
-        numbered::Numbered,
+        countdown::{Countdown, Numbered},
         users::{self, Hello, User},
     },
 };
@@ -52,6 +52,13 @@ pub(crate) struct Item {
     pub(crate) data: Bytes,
 }
 
+impl Numbered for Item {
+    #[inline]
+    fn new(number: i64, data: Bytes) -> Self {
+        Self { index: number, data }
+    }
+}
+
 #[packet(opcode = 0x1007, reply = u64)]
 pub(super) struct Store {
     pub(super) data: Bytes,
@@ -69,10 +76,11 @@ pub(super) struct Join {
     pub(super) stuck: bool,
 }
 
-/// Sends a [`Pushed`] of so many bytes to the group, and says in how many outboxes it is.
+/// Sends so many [`Pushed`]s of so many bytes to the group, and says in how many outboxes they are.
 #[packet(opcode = 0x100a, reply = u64)]
 pub(super) struct Push {
-    pub(super) round: u64,
+    pub(super) first: u64,
+    pub(super) burst: u32,
     pub(super) size: u32,
 }
 
@@ -117,8 +125,8 @@ impl Functions {
     }
 
     #[packet]
-    fn get_items(&self, get: GetItems) -> Numbered<Item> {
-        Numbered::new(get.items, get.size, |index, data| Item { index, data })
+    fn get_items(&self, get: GetItems) -> Countdown<Item> {
+        Countdown::new(get.items, get.size)
     }
 
     #[packet]
@@ -144,10 +152,15 @@ impl Functions {
 
     #[packet]
     fn push(&self, ctx: &Context, push: Push) -> u64 {
-        let data = vec![0; (push.size as usize).saturating_sub(BESIDE_DATA)].into();
-        let sent = ctx.group(MEMBERS).with(self.delivery).send(&Pushed { round: push.round, data });
-        counters::add(&SKIPPED, sent.skipped as u64);
-        sent.queued as u64
+        let group = ctx.group(MEMBERS).with(self.delivery);
+        let data = Bytes::from(vec![0; (push.size as usize).saturating_sub(BESIDE_DATA)]);
+        let mut queued = 0;
+        for round in push.first..push.first.saturating_add(push.burst.into()) {
+            let sent = group.send(&Pushed { round, data: data.clone() });
+            counters::add(&SKIPPED, sent.skipped as u64);
+            queued += sent.queued as u64;
+        }
+        queued
     }
 
     #[packet]

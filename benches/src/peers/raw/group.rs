@@ -28,22 +28,25 @@ impl Group {
         }
     }
 
-    /// Writes the message to every member in turn. Who has no room for it is left out.
+    /// Writes each message to every member in turn. Who has no room for it is left out.
     pub(super) fn send(&self, push: Push) {
-        let mut payload = vec![0; push.size as usize];
-        payload[..8].copy_from_slice(&push.round.to_le_bytes());
-        let mut outbox = Outbox::new();
-        outbox.request(0, wire::PUSHED, &payload);
-        counters::add(&ENCODES, 1);
-        let Some(message) = outbox.finish() else { return };
         let members = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut payload = vec![0; push.size as usize];
         let mut skipped = 0;
-        for member in members.iter() {
-            if !matches!(member.try_write(message), Ok(n) if n == message.len()) {
-                skipped += 1;
+        let mut outbox = Outbox::new();
+        for round in push.first..push.first.saturating_add(push.burst.into()) {
+            payload[..8].copy_from_slice(&round.to_le_bytes());
+            outbox.clear();
+            outbox.request(0, wire::PUSHED, &payload);
+            let Some(message) = outbox.finish() else { continue };
+            for member in members.iter() {
+                if !matches!(member.try_write(message), Ok(n) if n == message.len()) {
+                    skipped += 1;
+                }
             }
         }
-        counters::add(&WRITES, members.len() as u64);
+        counters::add(&ENCODES, push.burst.into());
+        counters::add(&WRITES, u64::from(push.burst) * members.len() as u64);
         counters::add(&SKIPPED, skipped);
     }
 }

@@ -46,8 +46,9 @@ struct Asking<'a> {
 }
 
 impl Sender for Asking<'_> {
-    async fn push(&mut self, round: u64) -> Result<(), Error> {
-        let push = Push { round, size: u32::try_from(self.fanout.payload)? };
+    async fn push(&mut self, first: u64, burst: usize) -> Result<(), Error> {
+        let size = u32::try_from(self.fanout.payload)?;
+        let push = Push { first, burst: u32::try_from(burst)?, size };
         self.client.ask(wire::PUSH, &push.to_bytes()).await?;
         Ok(())
     }

@@ -142,28 +142,29 @@ pub(super) fn operands(mut payload: &[u8]) -> io::Result<(i32, i32)> {
     }
 }
 
-/// What a group is to be sent: so many bytes, which begin with the number of the round.
+/// What a group is to be sent: so many messages of so many bytes, which begin with their number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Push {
-    pub(super) round: u64,
+    pub(super) first: u64,
+    pub(super) burst: u32,
     pub(super) size: u32,
 }
 
 impl Push {
-    pub(super) fn to_bytes(self) -> [u8; 12] {
-        let mut bytes = [0; 12];
-        bytes[..8].copy_from_slice(&self.round.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.size.to_le_bytes());
+    pub(super) fn to_bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.first.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.burst.to_le_bytes());
+        bytes[12..].copy_from_slice(&self.size.to_le_bytes());
         bytes
     }
 
-    pub(super) fn parse(mut payload: &[u8]) -> io::Result<Self> {
-        match (take_array(&mut payload), take_array(&mut payload)) {
-            (Some(round), Some(size)) => {
-                Ok(Self { round: u64::from_le_bytes(*round), size: u32::from_le_bytes(*size) })
-            }
-            _ => Err(io::ErrorKind::InvalidData.into()),
-        }
+    pub(super) fn parse(payload: &[u8]) -> io::Result<Self> {
+        let bytes: &[u8; 16] = payload.try_into().map_err(|_| io::ErrorKind::InvalidData)?;
+        let number = u128::from_le_bytes(*bytes);
+        let push = Self { first: number as u64, burst: (number >> 64) as u32, size: (number >> 96) as u32 };
+        // There must be room for the number.
+        if push.size >= 8 { Ok(push) } else { Err(io::ErrorKind::InvalidData.into()) }
     }
 }
 
@@ -223,10 +224,10 @@ mod tests {
 
     #[test]
     fn what_a_group_is_to_be_sent_is_read_as_it_was_written() {
-        let push = Push { round: 1 << 40, size: 100 };
+        let push = Push { first: 1 << 40, burst: 8, size: 100 };
         assert_eq!(Push::parse(&push.to_bytes()).unwrap(), push);
-        assert_eq!(round(&push.to_bytes()).unwrap(), push.round);
-        assert!(Push::parse(&push.to_bytes()[..11]).is_err());
+        assert_eq!(round(&push.to_bytes()).unwrap(), push.first);
+        assert!(Push::parse(&push.to_bytes()[..15]).is_err());
     }
 
     #[test]

@@ -24,7 +24,10 @@ use super::{
         HelloMessage, Item, Payload, SAY_HELLO, SERVICE, STORE, SUM, Size, SumReply, SumRequest,
     },
 };
-use crate::peers::{numbered::Numbered, users};
+use crate::peers::{
+    countdown::{Countdown, Numbered},
+    users,
+};
 
 #[derive(Debug, Clone)]
 pub(super) struct Bench;
@@ -131,13 +134,19 @@ struct GetItems;
 
 impl ServerStreamingService<GetItemsRequest> for GetItems {
     type Response = Item;
-    type ResponseStream = Numbered<Result<Item, Status>>;
+    type ResponseStream = Countdown<Result<Item, Status>>;
     type Future = Ready<Result<Response<Self::ResponseStream>, Status>>;
 
     fn call(&mut self, request: Request<GetItemsRequest>) -> Self::Future {
         let GetItemsRequest { items, size } = request.into_inner();
-        let items = Numbered::new(items, size, |index, data| Ok(Item { index, data }));
-        future::ready(Ok(Response::new(items)))
+        future::ready(Ok(Response::new(Countdown::new(items, size))))
+    }
+}
+
+impl Numbered for Result<Item, Status> {
+    #[inline]
+    fn new(number: i64, data: Bytes) -> Self {
+        Ok(Item { index: number, data })
     }
 }
 
