@@ -31,7 +31,12 @@ impl<L: Link> Driver<L> {
         while !self.phase.is_closing() {
             // One record can hold very many small frames, each of which makes us keep or owe something larger.
             seen += 1;
-            if self.is_flooded() || (seen.is_multiple_of(CHECK_BACKLOG) && !self.may_read()) {
+            let check = seen.is_multiple_of(CHECK_BACKLOG);
+            if check {
+                // Inflated, they may be far more than has been received.
+                self.deliver_answers();
+            }
+            if self.is_flooded() || (check && !self.may_read()) {
                 self.unhandled = true;
                 break;
             }
@@ -75,12 +80,7 @@ impl<L: Link> Driver<L> {
                 self.handle_packet(frame, CallKind::Request, cx);
             }
             FrameKind::Notify => self.handle_push(frame, cx),
-            FrameKind::Reply => {
-                self.answers.push((frame.id, cover, Arrival::Answer(Answer::Reply(frame.payload))));
-            }
-            FrameKind::Error => {
-                self.answers.push((frame.id, cover, Arrival::Answer(Answer::Error(frame.payload))));
-            }
+            FrameKind::Reply | FrameKind::Error => self.handle_answer(frame),
             FrameKind::Item | FrameKind::End | FrameKind::Credit => self.handle_stream_frame(frame)?,
             FrameKind::Cancel if frame.upload => self.handle_stream_frame(frame)?,
             FrameKind::Cancel => {
@@ -124,6 +124,20 @@ impl<L: Link> Driver<L> {
             }
         }
         Ok(None)
+    }
+
+    /// Keeps an answer until those of the batch are handed out.
+    fn handle_answer(&mut self, frame: Frame) {
+        let large = frame.payload.len() > FRAGMENT;
+        let answer = match frame.kind {
+            FrameKind::Reply => Answer::Reply(frame.payload),
+            _ => Answer::Error(frame.payload),
+        };
+        self.answers.push((frame.id, Cover::of(frame.sealed), Arrival::Answer(answer)));
+        if large {
+            // One that nobody waits for must not be kept until the batch is over.
+            self.deliver_answers();
+        }
     }
 
     /// What is about the connection itself, or about a call of whatever kind, is sealed where anything is.
@@ -269,6 +283,11 @@ impl<L: Link> Driver<L> {
     #[inline]
     fn send_answer(&mut self, (ticket, reply): Answered) {
         match ticket.id {
+            Some(id) if ticket.compress.is_some() && self.answer_compressed(id, &ticket, &reply) => {
+                if ticket.uploads {
+                    self.shared.upload_over(id);
+                }
+            }
             Some(id) if reply.body().len() > FRAGMENT && *reply.kind() == ReplyKind::Value => {
                 if let Err(status) = self.append_large(id, ticket.priority, ticket.cover, reply) {
                     self.refuse_call(Some(id), ticket.cover, &status);
@@ -285,7 +304,7 @@ impl<L: Link> Driver<L> {
                         self.refuse_call(Some(id), ticket.cover, status);
                         Ok(())
                     }
-                    ReplyKind::Items => return self.send_items(id, ticket.cover, reply),
+                    ReplyKind::Items => return self.send_items(id, &ticket, reply),
                     ReplyKind::End => {
                         self.append(ticket.cover, Head::of_call(FrameKind::End, id), &());
                         Ok(())

@@ -29,7 +29,9 @@ pub(super) struct Ticket {
     pub(super) lane: Option<u32>,
     /// That of its packet, for its answer.
     pub(super) priority: Option<Priority>,
-    /// How many bytes its packet has, if it came in fragments.
+    /// From how many bytes on its answer is compressed.
+    pub(super) compress: Option<usize>,
+    /// How many bytes its packet has, if it does not fit a frame.
     large: usize,
     pub(super) deadline: Option<Instant>,
     /// Whether an upload follows the packet.
@@ -134,7 +136,8 @@ impl Inbox {
         self.held += large;
         let (lane_id, priority) = (lane.map(|lane| lane as u32), route.priority());
         let uploads = route.uploads() && id.is_some();
-        let ticket = Ticket { id, cover, lane: lane_id, priority, large, deadline, uploads };
+        let compress = route.compress();
+        let ticket = Ticket { id, cover, lane: lane_id, priority, compress, large, deadline, uploads };
         if let Some(lane) = lane
             && std::mem::replace(&mut self.lanes[lane].busy, true)
         {

@@ -6,6 +6,7 @@
 
 mod blame;
 mod cell;
+mod compressed;
 #[cfg(test)]
 mod covers;
 mod dispatch;

@@ -57,10 +57,11 @@ impl<L: Link> Driver<L> {
     }
 
     /// Sends items of a stream of which more follow.
-    pub(super) fn send_items(&mut self, id: CallId, cover: Cover, reply: Reply) {
+    pub(super) fn send_items(&mut self, id: CallId, ticket: &Ticket, reply: Reply) {
         let head = Head::of_call(FrameKind::Item, id);
+        let (cover, compress) = (ticket.cover, ticket.compress);
         // A stream makes no batch that is too large.
-        drop(self.append_reply(|out| out.append_items(cover, head, reply.body())));
+        drop(self.append_reply(|out| out.append_items_from(compress, cover, head, reply.body())));
         self.inbox.running().recycle(reply.into_buffer());
     }
 

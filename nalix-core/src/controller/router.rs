@@ -25,6 +25,8 @@ pub struct Route {
     streams: bool,
     uploads: bool,
     priority: Option<Priority>,
+    /// `u32::MAX` where nothing is compressed: no message is that long.
+    compress: u32,
 }
 
 impl Route {
@@ -63,11 +65,25 @@ impl Route {
     pub fn priority(self) -> Option<Priority> {
         self.priority
     }
+
+    /// From how many bytes on the packet's answer is compressed; see [`Packet::COMPRESS`](crate::Packet::COMPRESS).
+    #[inline]
+    pub fn compress(self) -> Option<usize> {
+        (self.compress != NEVER).then_some(self.compress as usize)
+    }
 }
 
 const NONE: u16 = u16::MAX;
-const NOWHERE: Route =
-    Route { handler: NONE, lane: NONE, sealed: false, streams: false, uploads: false, priority: None };
+const NEVER: u32 = u32::MAX;
+const NOWHERE: Route = Route {
+    handler: NONE,
+    lane: NONE,
+    sealed: false,
+    streams: false,
+    uploads: false,
+    priority: None,
+    compress: NEVER,
+};
 
 /// Every handler of a server or client, found by opcode. Cheap to clone.
 #[derive(Clone)]
@@ -205,6 +221,7 @@ impl Router {
                 streams: spec.streams,
                 uploads: spec.uploads,
                 priority: spec.priority,
+                compress: spec.compress.and_then(|from| u32::try_from(from).ok()).unwrap_or(NEVER),
             };
         }
         Ok(Router { table: Arc::new(Table { routes, handlers, hooks, lanes: lanes.len(), states }) })

@@ -37,6 +37,8 @@ struct Waiting {
     priority: Option<Priority>,
     cover: Cover,
     payload: Bytes,
+    /// For a peer that can inflate it.
+    compressed: Option<Bytes>,
 }
 
 impl Latest {
@@ -53,13 +55,13 @@ impl Latest {
             return false;
         }
         table.bytes = bytes;
-        let payload = payload.clone();
+        let (payload, compressed) = (payload.clone(), packet.compressed().cloned());
         match place {
-            Some(at) => table.waiting[at].payload = payload,
+            Some(at) => (table.waiting[at].payload, table.waiting[at].compressed) = (payload, compressed),
             None => {
                 table.places.insert((P::OPCODE, key), table.waiting.len());
                 let (opcode, priority, cover) = (P::OPCODE, P::PRIORITY, Cover::of(P::ENCRYPT));
-                table.waiting.push(Waiting { opcode, key, priority, cover, payload });
+                table.waiting.push(Waiting { opcode, key, priority, cover, payload, compressed });
             }
         }
         true
@@ -74,7 +76,7 @@ impl Latest {
         let mut going: Vec<Opcode> = out.large_notifies().collect();
         let mut held = Vec::new();
         for waiting in table.waiting.drain(..) {
-            let len = waiting.payload.len();
+            let len = waiting.len_for(out);
             let is_large = len > FRAGMENT;
             if going.contains(&waiting.opcode) || (is_large && !out.has_large_room(len)) {
                 held.push(waiting);
@@ -120,10 +122,18 @@ impl Table {
 }
 
 impl Waiting {
+    /// How many bytes of it travel.
+    fn len_for(&self, out: &Outbound) -> usize {
+        self.compressed.as_ref().filter(|_| out.compresses()).unwrap_or(&self.payload).len()
+    }
+
     fn append_to(self, out: &mut Outbound) {
-        let Self { opcode, priority, cover, payload, .. } = self;
+        let Self { opcode, priority, cover, payload, compressed, .. } = self;
         let (head, metadata) = (Head::notify(opcode), (Metadata::default(), None));
-        let appended = out.append_as(priority, cover, head, metadata, payload.len(), |w| w.put(&payload));
+        let appended = match compressed.filter(|_| out.compresses()) {
+            Some(bytes) => out.append_compressed(priority, cover, head, metadata, &bytes),
+            None => out.append_as(priority, cover, head, metadata, payload.len(), |w| w.put(&payload)),
+        };
         if let Err(error) = appended {
             // Their length has been checked.
             tracing::error!(%error, "a packet cannot be sent");

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::{
     Connection, RequestError,
+    append::append_packet,
     attached::Attached,
     calls::{Answer, Calls, Key},
     large::large,
@@ -305,8 +306,7 @@ fn send<P: Request>(
     let mut slot = Slot { calls, key, sent: false };
     let head = Head::request(key.id(), P::OPCODE);
     let metadata = (remaining.map(Metadata::remaining).unwrap_or_default(), entries);
-    let hint = packet.size_hint();
-    let appended = out.append_as(P::PRIORITY, cover, head, metadata, hint, |w| packet.encode(w))?;
+    let appended = append_packet(out, head, metadata, packet)?;
     slot.calls.set_position(key, appended.position);
     slot.sent = true;
     Ok(Some(key))

@@ -5,14 +5,14 @@ use bytes::Bytes;
 use super::{Frame, Unfinished};
 use crate::{
     error::ProtocolError,
-    frame::{Entries, FRAGMENT, Head, Metadata, SLOTS},
+    frame::{Entries, FRAGMENT, Head, Metadata, SLOTS, compress::Compressed},
 };
 
 /// The slots of one direction. Memory grows with what has come, and never beyond the length that was announced.
 #[derive(Default)]
 pub(super) struct Assembly {
     slots: [Option<Message>; SLOTS],
-    /// Bytes announced by the messages that are kept.
+    /// Bytes announced by the messages that are kept, as many as they have when they are inflated.
     announced: usize,
 }
 
@@ -22,6 +22,7 @@ struct Message {
     metadata: Metadata,
     entries: Option<Entries>,
     total: usize,
+    len: usize,
     got: usize,
     /// What has come so far; `None` if the message has been refused and the rest of it is skipped.
     body: Option<Vec<u8>>,
@@ -34,9 +35,32 @@ pub(super) struct Start<'a> {
     pub(super) metadata: Metadata,
     pub(super) entries: Option<Entries>,
     pub(super) slot: u32,
-    /// The length of the whole message, in bytes. It is within the limit.
+    /// How many bytes of the message travel.
     pub(super) total: usize,
+    /// The length of the whole message, in bytes: more than travel, if it is compressed. It is within the limit.
+    pub(super) len: usize,
     pub(super) bytes: &'a [u8],
+}
+
+/// What has come of a message.
+pub(super) struct Assembled {
+    frame: Frame,
+    /// Whether its payload has still to be inflated.
+    compressed: bool,
+}
+
+impl Assembled {
+    /// The message.
+    ///
+    /// # Errors
+    /// [`ProtocolError`] if it cannot be inflated.
+    pub(super) fn into_frame(mut self) -> Result<Frame, ProtocolError> {
+        if self.compressed && self.frame.unfinished.is_none() {
+            let payload = &self.frame.payload;
+            self.frame.payload = Compressed::split(payload, payload.len())?.inflate()?;
+        }
+        Ok(self.frame)
+    }
 }
 
 impl Assembly {
@@ -45,8 +69,12 @@ impl Assembly {
     ///
     /// # Errors
     /// [`ProtocolError`] if a message must not start like this.
-    pub(super) fn start(&mut self, start: Start<'_>, budget: usize) -> Result<Option<Frame>, ProtocolError> {
-        let Start { head, sealed, metadata, entries, slot, total, bytes } = start;
+    pub(super) fn start(
+        &mut self,
+        start: Start<'_>,
+        budget: usize,
+    ) -> Result<Option<Assembled>, ProtocolError> {
+        let Start { head, sealed, metadata, entries, slot, total, len, bytes } = start;
         check_size(bytes)?;
         let slot = self.slots.get_mut(slot as usize).ok_or(bad("fragment in a slot that there is not"))?;
         if slot.is_some() {
@@ -58,13 +86,13 @@ impl Assembly {
         if bytes.len() >= total {
             return Err(bad("more fragments than the message has bytes"));
         }
-        let mut message = Message { head, sealed, metadata, entries, total, got: bytes.len(), body: None };
-        if self.announced.saturating_add(total) > budget {
+        let mut message = Message { head, sealed, metadata, entries, total, len, got: bytes.len(), body: None };
+        if self.announced.saturating_add(len) > budget {
             let refused = message.unfinished(Unfinished::OverBudget);
             *slot = Some(message);
             return Ok(Some(refused));
         }
-        self.announced += total;
+        self.announced += len;
         message.body = Some(bytes.to_vec());
         *slot = Some(message);
         Ok(None)
@@ -80,7 +108,7 @@ impl Assembly {
         more: bool,
         sealed: bool,
         bytes: &[u8],
-    ) -> Result<Option<Frame>, ProtocolError> {
+    ) -> Result<Option<Assembled>, ProtocolError> {
         check_size(bytes)?;
         let slot = self.slots.get_mut(slot as usize).ok_or(bad("fragment in a slot that there is not"))?;
         let message = slot.as_mut().ok_or(bad("fragment of no message"))?;
@@ -110,12 +138,17 @@ impl Assembly {
             // Its end has been reported when it was refused.
             return Ok(None);
         }
-        self.announced -= message.total;
+        self.announced -= message.len;
         if given_up {
             return Ok(Some(message.unfinished(Unfinished::GivenUp)));
         }
         message.add(bytes);
         Ok(Some(message.whole()))
+    }
+
+    /// Bytes announced by the messages that are not whole yet.
+    pub(super) fn announced(&self) -> usize {
+        self.announced
     }
 
     /// How many bytes of unfinished messages have not come yet; `None` if there is no such message.
@@ -134,27 +167,20 @@ impl Message {
         body.extend_from_slice(bytes);
     }
 
-    fn whole(self) -> Frame {
+    fn whole(self) -> Assembled {
         let payload = Bytes::from(self.body.unwrap_or_default());
-        let Head { kind, upload, id, opcode, .. } = self.head;
+        let Head { kind, compressed, upload, id, opcode, .. } = self.head;
         let (sealed, metadata, entries) = (self.sealed, self.metadata, self.entries);
-        Frame { kind, upload, id, opcode, sealed, metadata, entries, payload, unfinished: None }
+        let frame = Frame { kind, upload, id, opcode, sealed, metadata, entries, payload, unfinished: None };
+        Assembled { frame, compressed }
     }
 
-    fn unfinished(&self, what: Unfinished) -> Frame {
-        let Head { kind, upload, id, opcode, .. } = self.head;
+    fn unfinished(&self, what: Unfinished) -> Assembled {
+        let Head { kind, compressed, upload, id, opcode, .. } = self.head;
         let (sealed, metadata, entries) = (self.sealed, self.metadata, self.entries.clone());
-        Frame {
-            kind,
-            upload,
-            id,
-            opcode,
-            sealed,
-            metadata,
-            entries,
-            payload: Bytes::new(),
-            unfinished: Some(what),
-        }
+        let (payload, unfinished) = (Bytes::new(), Some(what));
+        let frame = Frame { kind, upload, id, opcode, sealed, metadata, entries, payload, unfinished };
+        Assembled { frame, compressed }
     }
 }
 

@@ -6,13 +6,13 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::{
     MAX_RECORD,
-    assembly::{Assembly, Start},
+    assembly::{Assembled, Assembly, Start},
     max_error, max_items,
 };
 use crate::{
     CallId, Opcode,
     error::ProtocolError,
-    frame::{self, Control, Entries, FRAGMENT, FrameKind, Metadata, Parsed},
+    frame::{self, Control, Entries, FRAGMENT, FrameKind, Metadata, Parsed, compress::Compressed},
     handshake::Sealing,
     record::{self, Opener, RecordKind},
     wire::varint,
@@ -83,19 +83,21 @@ pub struct Record {
 pub struct Inbound {
     buf: BytesMut,
     /// The record whose frames are being handed out, and how far that has come.
-    body: Bytes,
-    at: usize,
+    pub(super) body: Bytes,
+    pub(super) at: usize,
     /// Whether that record was sealed.
-    sealed: bool,
+    pub(super) sealed: bool,
     /// What opens sealed records, on a secured connection.
     opener: Option<Opener>,
     sealing: Sealing,
     max_record: usize,
-    max_message: usize,
+    pub(super) max_message: usize,
+    /// Whether messages may come compressed.
+    pub(super) inflates: bool,
     /// Messages that are not whole yet. Made when the first one comes in fragments.
-    assembly: Option<Box<Assembly>>,
+    pub(super) assembly: Option<Box<Assembly>>,
     /// How many bytes unfinished messages may have, all together.
-    reassembly: usize,
+    pub(super) reassembly: usize,
     /// How many bytes to make room for before a read. Grows while reads fill it.
     chunk: usize,
     /// Whether the handshake has only just been answered, so that the peer may still turn the answer down.
@@ -125,6 +127,7 @@ impl Inbound {
             sealing: Sealing::None,
             max_record: max_body,
             max_message: 0,
+            inflates: false,
             assembly: None,
             reassembly: usize::MAX,
             chunk: MIN_CHUNK,
@@ -149,10 +152,15 @@ impl Inbound {
         self.fresh = false;
     }
 
-    /// Sets how many bytes messages may announce that are not whole yet, all together. Those that announce more are
-    /// refused. Until it is set there is no limit.
+    /// Sets how many bytes messages may announce that are not whole yet, all together, and one that comes compressed and does
+    /// not fit a frame when it is inflated. Those that announce more are refused. Until it is set there is no limit.
     pub fn set_reassembly(&mut self, bytes: usize) {
         self.reassembly = bytes;
+    }
+
+    /// Lets messages come compressed. The peer must know that they may.
+    pub fn set_inflation(&mut self, on: bool) {
+        self.inflates = on;
     }
 
     /// Hands in frames that came with the handshake, to be taken as the first record. They were sealed by it.
@@ -317,8 +325,9 @@ impl Inbound {
     #[inline]
     fn split_frame(&mut self) -> Result<Option<Frame>, ProtocolError> {
         let parsed = frame::parse(&self.body, self.at)?;
-        if parsed.head.more || parsed.head.kind == FrameKind::Continue {
-            return self.split_fragment(parsed);
+        let frame::Head { kind, compressed, more, .. } = parsed.head;
+        if more || compressed || kind == FrameKind::Continue {
+            return self.split_unusual(parsed);
         }
         let mut payload = parsed.payload;
         self.at = payload.end;
@@ -329,7 +338,7 @@ impl Inbound {
         } else {
             (Metadata::default(), None)
         };
-        let frame::Head { kind, upload, id, opcode, .. } = parsed.head;
+        let frame::Head { upload, id, opcode, .. } = parsed.head;
         let limit = self.max_whole(kind);
         if payload.len() > limit {
             return Err(ProtocolError::MessageTooLarge { found: payload.len(), limit });
@@ -356,8 +365,20 @@ impl Inbound {
         }))
     }
 
-    /// Puts a fragment where it belongs. Returns the message if this was its end.
+    /// Takes a frame that is not a whole message as it stands there.
     #[inline(never)]
+    fn split_unusual(&mut self, parsed: Parsed) -> Result<Option<Frame>, ProtocolError> {
+        let frame::Head { compressed, more, .. } = parsed.head;
+        if compressed && !self.inflates {
+            return Err(ProtocolError::BadFrame { what: "compressed message, which was not agreed on" });
+        }
+        if compressed && !more {
+            return self.split_compressed(parsed).map(Some);
+        }
+        self.split_fragment(parsed)
+    }
+
+    /// Puts a fragment where it belongs. Returns the message if this was its end.
     fn split_fragment(&mut self, parsed: Parsed) -> Result<Option<Frame>, ProtocolError> {
         let Parsed { head, payload } = parsed;
         self.at = payload.end;
@@ -375,19 +396,25 @@ impl Inbound {
                 (metadata, entries) = (block.metadata, block.entries());
                 bytes = &bytes[block.len..];
             }
-            let (found, limit) = (total as usize, max_message(head.kind, self.max_message));
+            let total = total as usize;
+            let found = if head.compressed { Compressed::split(bytes, total)?.len } else { total };
+            let limit = max_message(head.kind, self.max_message);
             if found > limit {
                 return Err(ProtocolError::MessageTooLarge { found, limit });
             }
-            let start = Start { head, sealed: self.sealed, metadata, entries, slot, total: found, bytes };
+            let start = Start { head, sealed: self.sealed, metadata, entries, slot, total, len: found, bytes };
             assembly.start(start, self.reassembly)?
         };
+        self.release_body();
+        done.map(Assembled::into_frame).transpose()
+    }
+
+    /// Lets go of the receive buffer if nothing is left in it, so that it can be used again.
+    pub(super) fn release_body(&mut self) {
         if self.at == self.body.len() {
-            // Lets go of the receive buffer, so that it can be used again.
             self.body = Bytes::new();
             self.at = 0;
         }
-        Ok(done)
     }
 
     /// The peer has found fault with our part of the handshake, which this side took for finished. An Abort says what a
@@ -442,7 +469,7 @@ enum Opened {
 
 /// The longest message of a kind that users decide the length of.
 #[inline]
-fn max_message(kind: FrameKind, limit: usize) -> usize {
+pub(super) fn max_message(kind: FrameKind, limit: usize) -> usize {
     match kind {
         FrameKind::Error | FrameKind::End => max_error(limit),
         _ => limit,

@@ -1,8 +1,10 @@
 //! The two one-way paths of a connection, without I/O: bytes in and frames out, frames in and bytes out.
 
 mod assembly;
+mod compress;
 mod fragments;
 mod inbound;
+mod inflate;
 mod large;
 mod outbound;
 
