@@ -111,11 +111,7 @@ impl FrameKind {
     const fn may_be_compressed(self) -> bool {
         matches!(
             self,
-            FrameKind::Notify
-                | FrameKind::Request
-                | FrameKind::Reply
-                | FrameKind::Error
-                | FrameKind::Item
+            FrameKind::Notify | FrameKind::Request | FrameKind::Reply | FrameKind::Error | FrameKind::Item
         )
     }
 

@@ -48,7 +48,9 @@ fn append_compressed<P: Packet>(
 ) -> Result<Appended, EncodeError> {
     let cover = Cover::of(P::ENCRYPT);
     let from = match packet.__compressed() {
-        Precompressed::Known { len, .. } if len > limit => return Err(EncodeError::MessageTooLarge { limit }),
+        Precompressed::Known { len, .. } if len > limit => {
+            return Err(EncodeError::MessageTooLarge { limit });
+        }
         Precompressed::Known { bytes, .. } => {
             return out.append_compressed(P::PRIORITY, cover, head, metadata, bytes);
         }

@@ -86,7 +86,8 @@ impl Assembly {
         if bytes.len() >= total {
             return Err(bad("more fragments than the message has bytes"));
         }
-        let mut message = Message { head, sealed, metadata, entries, total, len, got: bytes.len(), body: None };
+        let mut message =
+            Message { head, sealed, metadata, entries, total, len, got: bytes.len(), body: None };
         if self.announced.saturating_add(len) > budget {
             let refused = message.unfinished(Unfinished::OverBudget);
             *slot = Some(message);

@@ -402,7 +402,8 @@ impl Inbound {
             if found > limit {
                 return Err(ProtocolError::MessageTooLarge { found, limit });
             }
-            let start = Start { head, sealed: self.sealed, metadata, entries, slot, total, len: found, bytes };
+            let start =
+                Start { head, sealed: self.sealed, metadata, entries, slot, total, len: found, bytes };
             assembly.start(start, self.reassembly)?
         };
         self.release_body();

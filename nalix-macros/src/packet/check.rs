@@ -82,7 +82,8 @@ fn literal_opcode(cx: &mut Ctxt, opcode: &Expr) {
 
 /// What can be said of a threshold that is written out; the type of others is checked by the compiler.
 fn literal_threshold(cx: &mut Ctxt, threshold: &Expr) {
-    const A_NUMBER: &str = "`compress` takes the number of bytes from which on a message is compressed: `compress = 4096`";
+    const A_NUMBER: &str =
+        "`compress` takes the number of bytes from which on a message is compressed: `compress = 4096`";
     match threshold {
         Expr::Lit(ExprLit { lit: Lit::Int(lit), .. }) => match lit.base10_parse::<u128>() {
             Ok(0..=LONGEST_MESSAGE) => {}
