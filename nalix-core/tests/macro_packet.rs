@@ -226,3 +226,26 @@ fn the_priority_is_what_the_packet_says() {
     assert_eq!(Backup::PRIORITY, Some(Priority::Bulk));
     assert_eq!(Ping::PRIORITY, None);
 }
+
+#[packet(opcode = 0x1f05, reply = u8, compress, rename = "Twin")]
+struct TwinCompressed(Vec<u8>);
+
+#[test]
+fn what_is_compressed_is_what_the_packet_says() {
+    assert_eq!(Ping::COMPRESS, None);
+    assert_eq!(TwinCompressed::COMPRESS, Some(1024));
+}
+
+/// Receivers take both forms, so that one side may begin with it without the other.
+#[test]
+fn the_contract_does_not_depend_on_compression() {
+    use nalix_core::registry::Registry;
+    mod plain {
+        #[nalix_core::packet(opcode = 0x1f06, reply = u8)]
+        pub(super) struct TwinPlain(pub(super) Vec<u8>);
+    }
+    assert_eq!(to_vec(&plain::TwinPlain(vec![1])), to_vec(&TwinCompressed(vec![1])));
+    let registry = Registry::global().unwrap();
+    let of = |opcode| registry.by_opcode(nalix_core::Opcode::new(opcode)).unwrap().fingerprint();
+    assert_eq!(of(0x1f05), of(0x1f06));
+}

@@ -43,8 +43,10 @@ pub(super) fn expand(packet: &Packet, failed: bool) -> TokenStream {
             None => quote!(#krate::packet::COMPRESS_FROM),
         };
         quote!(
-            const COMPRESS: ::core::option::Option<::core::primitive::usize> =
-                ::core::option::Option::Some(#threshold);
+            const COMPRESS: ::core::option::Option<::core::primitive::usize> = {
+                const FROM: ::core::primitive::usize = #threshold;
+                ::core::option::Option::Some(FROM)
+            };
         )
     });
     let priority = packet.keys.priority.as_ref().and_then(|priority| {
