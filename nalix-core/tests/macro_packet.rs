@@ -96,7 +96,10 @@ fn packets_are_values_too() {
 fn registry_has_all_by_opcode_and_name() {
     let registry = Registry::global().unwrap();
     let opcodes: Vec<_> = registry.iter().map(|info| info.opcode.get()).collect();
-    assert_eq!(opcodes, [0x0100, 0x1001, 0x1002, 0x1003, 0x1004, 0x1f01, 0x1f02, 0x1f03, 0x1f04, 0xffff]);
+    assert_eq!(
+        opcodes,
+        [0x0100, 0x1001, 0x1002, 0x1003, 0x1004, 0x1f01, 0x1f02, 0x1f03, 0x1f04, 0x1f05, 0x1f06, 0xffff]
+    );
     assert_eq!(registry.by_name("sign-in").unwrap().opcode, Login::OPCODE);
     assert!(registry.by_name("Login").is_none());
 }

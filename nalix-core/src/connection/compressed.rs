@@ -20,7 +20,7 @@ impl<L: Link> Driver<L> {
     pub(super) fn answer_compressed(&mut self, id: CallId, ticket: &Ticket, reply: &Reply) -> bool {
         let terms = &self.shared.setup.terms;
         let (body, limit) = (reply.body(), terms.message_out);
-        let Some(from) = ticket.compress.filter(|_| terms.compression_out) else { return false };
+        let Some(from) = ticket.compress().filter(|_| terms.compression_out) else { return false };
         if body.len() < from || body.len() > limit {
             return false;
         }

@@ -89,6 +89,8 @@ fn driver(sealing: Sealing) -> (Connection, Driver<MemoryLink>, Arc<AtomicU32>) 
         calls_in: 10,
         window_out: 0,
         window_in: 0,
+        compression_out: false,
+        compression_in: false,
         sealing,
     };
     // Neither seals anything, so that a test can say what was sealed.
@@ -111,8 +113,8 @@ fn packet<P: Packet>(kind: FrameKind, sealed: bool, packet: &P) -> Frame {
     Frame { opcode: P::OPCODE, ..frame(kind, sealed, &to_vec(packet).unwrap()) }
 }
 
-fn handle(driver: &mut Driver<MemoryLink>, frame: Frame) -> Result<(), ProtocolError> {
-    driver.handle_frame(frame, &mut Context::from_waker(Waker::noop())).map(drop)
+fn handle(driver: &mut Driver<MemoryLink>, mut frame: Frame) -> Result<(), ProtocolError> {
+    driver.handle_frame(&mut frame, &mut Context::from_waker(Waker::noop())).map(drop)
 }
 
 /// What the driver has to say.

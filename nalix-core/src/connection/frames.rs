@@ -26,6 +26,7 @@ impl<L: Link> Driver<L> {
     pub(super) fn handle_frames(&mut self, cx: &mut Context<'_>) -> Option<CloseReason> {
         let mut closed = None;
         let mut seen = 0usize;
+        let mut frame = Frame::empty();
         self.unhandled = false;
         // What comes behind a goodbye, whoever said it, is not executed.
         while !self.phase.is_closing() {
@@ -41,9 +42,9 @@ impl<L: Link> Driver<L> {
                 break;
             }
             self.inbound.set_reassembly(self.options.reassembly.saturating_sub(self.inbox.held()));
-            let handled = match self.inbound.next_frame() {
-                Ok(Some(frame)) => self.handle_frame(frame, cx),
-                Ok(None) => break,
+            let handled = match self.inbound.read_frame(&mut frame) {
+                Ok(true) => self.handle_frame(&mut frame, cx),
+                Ok(false) => break,
                 Err(error) => Err(error),
             };
             match handled {
@@ -63,14 +64,15 @@ impl<L: Link> Driver<L> {
         closed
     }
 
+    /// Takes the payload of a frame, and leaves its place to the next.
     #[inline]
     pub(super) fn handle_frame(
         &mut self,
-        frame: Frame,
+        frame: &mut Frame,
         cx: &mut Context<'_>,
     ) -> Result<Option<CloseReason>, ProtocolError> {
         if let Some(why) = frame.unfinished {
-            self.handle_unfinished(&frame, why)?;
+            self.handle_unfinished(frame, why)?;
             return Ok(None);
         }
         let cover = Cover::of(frame.sealed);
@@ -127,11 +129,12 @@ impl<L: Link> Driver<L> {
     }
 
     /// Keeps an answer until those of the batch are handed out.
-    fn handle_answer(&mut self, frame: Frame) {
-        let large = frame.payload.len() > FRAGMENT;
+    fn handle_answer(&mut self, frame: &mut Frame) {
+        let payload = std::mem::take(&mut frame.payload);
+        let large = payload.len() > FRAGMENT;
         let answer = match frame.kind {
-            FrameKind::Reply => Answer::Reply(frame.payload),
-            _ => Answer::Error(frame.payload),
+            FrameKind::Reply => Answer::Reply(payload),
+            _ => Answer::Error(payload),
         };
         self.answers.push((frame.id, Cover::of(frame.sealed), Arrival::Answer(answer)));
         if large {
@@ -148,7 +151,7 @@ impl<L: Link> Driver<L> {
         Ok(())
     }
 
-    pub(super) fn handle_packet(&mut self, frame: Frame, kind: CallKind, cx: &mut Context<'_>) {
+    pub(super) fn handle_packet(&mut self, frame: &mut Frame, kind: CallKind, cx: &mut Context<'_>) {
         let id = (kind == CallKind::Request).then_some(frame.id);
         // An answer goes as its request has come: one that is sealed never answers what anyone can have forged.
         let cover = Cover::of(frame.sealed);
@@ -178,7 +181,10 @@ impl<L: Link> Driver<L> {
         if let Some(deadline) = deadline {
             self.arm_for(deadline);
         }
-        let (ticket, mut line) = self.inbox.line_up(route, id, cover, deadline, frame.payload.len());
+        let (mut ticket, mut line) = self.inbox.line_up(route, id, cover, deadline, frame.payload.len());
+        if route.is_compressed() {
+            ticket.set_compress(self.router.compress(route));
+        }
         if line == Line::First {
             match self.gate(cx) {
                 Gate::Open => {}
@@ -191,10 +197,10 @@ impl<L: Link> Driver<L> {
         }
         // Put together where it goes, since it is too large to be handed around for nothing.
         let context = self.context.for_call(frame.opcode, deadline.map(tokio::time::Instant::into_std));
-        let context = context.with_entries(frame.entries);
+        let context = context.with_entries(frame.entries.take());
         let buffer = self.buffers.pop().unwrap_or_default();
         let reply = ReplyBuffer::new(buffer, self.context.max_message());
-        let mut call = Call::new(kind, route, context, frame.payload, reply);
+        let mut call = Call::new(kind, route, context, std::mem::take(&mut frame.payload), reply);
         if route.is_streaming() && id.is_some() {
             call = self.add_streams(call, &ticket);
         }
@@ -283,7 +289,7 @@ impl<L: Link> Driver<L> {
     #[inline]
     fn send_answer(&mut self, (ticket, reply): Answered) {
         match ticket.id {
-            Some(id) if ticket.compress.is_some() && self.answer_compressed(id, &ticket, &reply) => {
+            Some(id) if ticket.compress().is_some() && self.answer_compressed(id, &ticket, &reply) => {
                 if ticket.uploads {
                     self.shared.upload_over(id);
                 }

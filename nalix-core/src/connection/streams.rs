@@ -16,8 +16,9 @@ use crate::{
 
 impl<L: Link> Driver<L> {
     /// Handles an Item, End or Credit frame, or the Cancel of an upload.
-    pub(super) fn handle_stream_frame(&mut self, frame: Frame) -> Result<(), ProtocolError> {
-        let Frame { kind, upload, id, payload, sealed, .. } = frame;
+    pub(super) fn handle_stream_frame(&mut self, frame: &mut Frame) -> Result<(), ProtocolError> {
+        let Frame { kind, upload, id, sealed, .. } = *frame;
+        let payload = std::mem::take(&mut frame.payload);
         let cover = Cover::of(sealed);
         let arrival = match (kind, upload) {
             (FrameKind::Item, false) => Arrival::Items(payload),
@@ -59,7 +60,7 @@ impl<L: Link> Driver<L> {
     /// Sends items of a stream of which more follow.
     pub(super) fn send_items(&mut self, id: CallId, ticket: &Ticket, reply: Reply) {
         let head = Head::of_call(FrameKind::Item, id);
-        let (cover, compress) = (ticket.cover, ticket.compress);
+        let (cover, compress) = (ticket.cover, ticket.compress());
         // A stream makes no batch that is too large.
         drop(self.append_reply(|out| out.append_items_from(compress, cover, head, reply.body())));
         self.inbox.running().recycle(reply.into_buffer());

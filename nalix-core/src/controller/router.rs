@@ -21,13 +21,15 @@ pub struct Route {
     handler: u16,
     /// `u16::MAX` where there is none.
     lane: u16,
-    sealed: bool,
-    streams: bool,
-    uploads: bool,
+    /// Of the bits below. Routes are small, since a call has one and is moved around.
+    traits: u8,
     priority: Option<Priority>,
-    /// `u32::MAX` where nothing is compressed: no message is that long.
-    compress: u32,
 }
+
+const SEALED: u8 = 1;
+const STREAMS: u8 = 2;
+const UPLOADS: u8 = 4;
+const COMPRESSED: u8 = 8;
 
 impl Route {
     /// The lane whose packets run one after the other, if it has one. Lanes are numbered from 0.
@@ -38,26 +40,26 @@ impl Route {
     /// Whether its packet is answered with a stream.
     #[inline]
     pub(crate) fn streams(self) -> bool {
-        self.streams
+        self.traits & STREAMS != 0
     }
 
     /// Whether there is any stream.
     #[inline]
     pub(crate) fn is_streaming(self) -> bool {
-        self.streams || self.uploads
+        self.traits & (STREAMS | UPLOADS) != 0
     }
 
     /// Whether an upload follows its packet.
     #[inline]
     pub(crate) fn uploads(self) -> bool {
-        self.uploads
+        self.traits & UPLOADS != 0
     }
 
     /// Whether its packet is taken from sealed records only; see [`HandlerSpec::encrypt`]. Whoever receives the packet
     /// checks it, before a [`Call`] is made: [`Router::dispatch`] does not.
     #[inline]
     pub fn needs_sealing(self) -> bool {
-        self.sealed
+        self.traits & SEALED != 0
     }
 
     /// How urgent the packet's answer is if it does not fit a frame; see [`Packet::PRIORITY`](crate::Packet::PRIORITY).
@@ -66,24 +68,15 @@ impl Route {
         self.priority
     }
 
-    /// From how many bytes on the packet's answer is compressed; see [`Packet::COMPRESS`](crate::Packet::COMPRESS).
+    /// Whether the packet's answer is compressed, from some length on; see [`Router::compress`].
     #[inline]
-    pub fn compress(self) -> Option<usize> {
-        (self.compress != NEVER).then_some(self.compress as usize)
+    pub fn is_compressed(self) -> bool {
+        self.traits & COMPRESSED != 0
     }
 }
 
 const NONE: u16 = u16::MAX;
-const NEVER: u32 = u32::MAX;
-const NOWHERE: Route = Route {
-    handler: NONE,
-    lane: NONE,
-    sealed: false,
-    streams: false,
-    uploads: false,
-    priority: None,
-    compress: NEVER,
-};
+const NOWHERE: Route = Route { handler: NONE, lane: NONE, traits: 0, priority: None };
 
 /// Every handler of a server or client, found by opcode. Cheap to clone.
 #[derive(Clone)]
@@ -123,6 +116,12 @@ impl Router {
     pub fn route(&self, opcode: Opcode) -> Option<Route> {
         let route = *self.table.routes.get(usize::from(opcode.get()))?;
         (route.handler != NONE).then_some(route)
+    }
+
+    /// From how many bytes on the answer to a packet is compressed that goes this way; see
+    /// [`Packet::COMPRESS`](crate::Packet::COMPRESS).
+    pub fn compress(&self, route: Route) -> Option<usize> {
+        self.table.handlers.get(usize::from(route.handler))?.0.compress
     }
 
     /// Runs the handler of a call. A handler that is not async has finished when this returns.
@@ -214,15 +213,7 @@ impl Router {
                 }
             };
             let handler = u16::try_from(i).unwrap_or(NONE);
-            *slot = Route {
-                handler,
-                lane,
-                sealed: spec.encrypt,
-                streams: spec.streams,
-                uploads: spec.uploads,
-                priority: spec.priority,
-                compress: spec.compress.and_then(|from| u32::try_from(from).ok()).unwrap_or(NEVER),
-            };
+            *slot = Route { handler, lane, traits: traits_of(spec), priority: spec.priority };
         }
         Ok(Router { table: Arc::new(Table { routes, handlers, hooks, lanes: lanes.len(), states }) })
     }
@@ -284,6 +275,14 @@ impl Future for RouterFuture {
             None => Poll::Pending,
         }
     }
+}
+
+fn traits_of(spec: &HandlerSpec) -> u8 {
+    let bit = |set: bool, bit: u8| if set { bit } else { 0 };
+    bit(spec.encrypt, SEALED)
+        | bit(spec.streams, STREAMS)
+        | bit(spec.uploads, UPLOADS)
+        | bit(spec.compress.is_some(), COMPRESSED)
 }
 
 trait Hooks: Send + Sync {

@@ -43,6 +43,23 @@ pub struct Frame {
     pub unfinished: Option<Unfinished>,
 }
 
+impl Frame {
+    /// A place for [`Inbound::read_frame`] to put frames.
+    pub fn empty() -> Self {
+        Self {
+            kind: FrameKind::Unknown(0),
+            upload: false,
+            id: CallId::new(0),
+            opcode: Opcode::new(0),
+            sealed: false,
+            metadata: Metadata::default(),
+            entries: None,
+            payload: Bytes::new(),
+            unfinished: None,
+        }
+    }
+}
+
 /// Why a message that has begun does not come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unfinished {
@@ -199,7 +216,7 @@ impl Inbound {
     pub fn next_record(&mut self) -> Result<Option<Record>, ProtocolError> {
         match self.split_record() {
             Ok(record) => Ok(record.map(|(kind, body)| Record { kind, body })),
-            Err(error) => self.fail(error),
+            Err(error) => self.fail(error, None),
         }
     }
 
@@ -207,22 +224,32 @@ impl Inbound {
     ///
     /// # Errors
     /// [`ProtocolError`] if what has arrived is no frame. It is reported once; after it nothing more comes out.
-    #[inline]
     pub fn next_frame(&mut self) -> Result<Option<Frame>, ProtocolError> {
+        let mut frame = Frame::empty();
+        Ok(self.read_frame(&mut frame)?.then_some(frame))
+    }
+
+    /// As [`Inbound::next_frame`], but puts the frame into the given place and says whether there was one: a frame that is
+    /// handed through results is moved around for longer than it takes to parse it.
+    ///
+    /// # Errors
+    /// As [`Inbound::next_frame`]; the place then holds nothing of use.
+    #[inline]
+    pub fn read_frame(&mut self, frame: &mut Frame) -> Result<bool, ProtocolError> {
         loop {
             while self.at == self.body.len() {
                 match self.open_record() {
                     Ok(Some(Opened::Frames)) => {}
-                    Ok(Some(Opened::Abort(body))) => return self.abort(body),
-                    Ok(None) => return Ok(None),
-                    Err(error) => return self.fail(error),
+                    Ok(Some(Opened::Abort(body))) => return self.abort(body, frame),
+                    Ok(None) => return Ok(false),
+                    Err(error) => return self.fail(error, false),
                 }
             }
-            match self.split_frame() {
-                Ok(Some(frame)) => return Ok(Some(frame)),
+            match self.split_frame(frame) {
+                Ok(true) => return Ok(true),
                 // A fragment, and not the last.
-                Ok(None) => {}
-                Err(error) => return self.fail(error),
+                Ok(false) => {}
+                Err(error) => return self.fail(error, false),
             }
         }
     }
@@ -240,7 +267,7 @@ impl Inbound {
         };
         match opened {
             Ok(opened) => Ok(opened.is_some()),
-            Err(error) => self.fail::<()>(error).map(|_| false),
+            Err(error) => self.fail(error, false),
         }
     }
 
@@ -322,16 +349,17 @@ impl Inbound {
         Ok(Some((kind, body.freeze())))
     }
 
+    /// Whether that has made a whole frame or message.
     #[inline]
-    fn split_frame(&mut self) -> Result<Option<Frame>, ProtocolError> {
+    fn split_frame(&mut self, frame: &mut Frame) -> Result<bool, ProtocolError> {
         let parsed = frame::parse(&self.body, self.at)?;
         let frame::Head { kind, compressed, more, .. } = parsed.head;
         if more || compressed || kind == FrameKind::Continue {
-            return self.split_unusual(parsed);
+            return self.split_unusual(parsed, frame);
         }
         let mut payload = parsed.payload;
         self.at = payload.end;
-        let (metadata, entries) = if parsed.head.metadata {
+        (frame.metadata, frame.entries) = if parsed.head.metadata {
             let block = Metadata::split(&self.body[payload.clone()])?;
             payload.start += block.len;
             (block.metadata, block.entries())
@@ -343,7 +371,7 @@ impl Inbound {
         if payload.len() > limit {
             return Err(ProtocolError::MessageTooLarge { found: payload.len(), limit });
         }
-        let payload = if payload.end < self.body.len() {
+        frame.payload = if payload.end < self.body.len() {
             self.body.slice(payload)
         } else {
             // The last frame takes the body itself, which saves counting one more user of it and one less.
@@ -352,30 +380,26 @@ impl Inbound {
             last.advance(payload.start);
             last
         };
-        Ok(Some(Frame {
-            kind,
-            upload,
-            id,
-            opcode,
-            sealed: self.sealed,
-            metadata,
-            entries,
-            payload,
-            unfinished: None,
-        }))
+        (frame.kind, frame.upload, frame.id, frame.opcode) = (kind, upload, id, opcode);
+        frame.sealed = self.sealed;
+        frame.unfinished = None;
+        Ok(true)
     }
 
-    /// Takes a frame that is not a whole message as it stands there.
+    /// Takes a frame that is not a whole message as it stands there. Returns whether it makes one, which `whole` is then.
     #[inline(never)]
-    fn split_unusual(&mut self, parsed: Parsed) -> Result<Option<Frame>, ProtocolError> {
+    fn split_unusual(&mut self, parsed: Parsed, whole: &mut Frame) -> Result<bool, ProtocolError> {
         let frame::Head { compressed, more, .. } = parsed.head;
         if compressed && !self.inflates {
             return Err(ProtocolError::BadFrame { what: "compressed message, which was not agreed on" });
         }
-        if compressed && !more {
-            return self.split_compressed(parsed).map(Some);
-        }
-        self.split_fragment(parsed)
+        let made = match compressed && !more {
+            true => Some(self.split_compressed(parsed)?),
+            false => self.split_fragment(parsed)?,
+        };
+        let Some(made) = made else { return Ok(false) };
+        *whole = made;
+        Ok(true)
     }
 
     /// Puts a fragment where it belongs. Returns the message if this was its end.
@@ -421,23 +445,13 @@ impl Inbound {
     /// The peer has found fault with our part of the handshake, which this side took for finished. An Abort says what a
     /// Close says.
     #[cold]
-    fn abort(&mut self, body: Bytes) -> Result<Option<Frame>, ProtocolError> {
+    fn abort(&mut self, body: Bytes, frame: &mut Frame) -> Result<bool, ProtocolError> {
         if !matches!(Control::decode(&body), Ok(Control::Close(_))) {
-            return self.fail(ProtocolError::UnexpectedRecord { found: RecordKind::Abort.name() });
+            let error = ProtocolError::UnexpectedRecord { found: RecordKind::Abort.name() };
+            return self.fail(error, false);
         }
-        let frame::Head { kind, upload, id, opcode, .. } = frame::Head::plain(FrameKind::Control);
-        let metadata = Metadata::default();
-        Ok(Some(Frame {
-            kind,
-            upload,
-            id,
-            opcode,
-            sealed: false,
-            metadata,
-            entries: None,
-            payload: body,
-            unfinished: None,
-        }))
+        *frame = Frame { kind: FrameKind::Control, payload: body, ..Frame::empty() };
+        Ok(true)
     }
 
     /// The longest payload of a message that comes in one frame.
@@ -452,12 +466,12 @@ impl Inbound {
 
     /// Drops everything, so that a decoder which is asked again after an error neither spins nor goes on half-way.
     #[cold]
-    fn fail<T>(&mut self, error: ProtocolError) -> Result<Option<T>, ProtocolError> {
+    fn fail<T>(&mut self, error: ProtocolError, nothing: T) -> Result<T, ProtocolError> {
         self.buf = BytesMut::new();
         self.body = Bytes::new();
         self.at = 0;
         self.assembly = None;
-        if std::mem::replace(&mut self.failed, true) { Ok(None) } else { Err(error) }
+        if std::mem::replace(&mut self.failed, true) { Ok(nothing) } else { Err(error) }
     }
 }
 
