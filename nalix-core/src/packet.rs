@@ -14,6 +14,7 @@ use crate::{
 };
 
 pub use self::encoded::Encoded;
+pub use crate::frame::compress::COMPRESS_FROM;
 
 /// An owned value that can travel both ways: a reply, an error, a field.
 ///
@@ -37,6 +38,9 @@ pub trait Packet: Encode + Describe {
     const EXACT: bool = false;
     /// Whether it and its answer travel in sealed records only.
     const ENCRYPT: bool = false;
+    /// From how many bytes on it and its answer are compressed, if they become shorter by it and the peer can inflate them.
+    /// `None`: never.
+    const COMPRESS: Option<usize> = None;
     /// Whether it is answered with a stream of items.
     const STREAMS: bool = false;
     /// Whether a stream of chunks follows it.
@@ -50,6 +54,29 @@ pub trait Packet: Encode + Describe {
     fn encoding(&self) -> Option<&Bytes> {
         None
     }
+
+    /// What is known of its compressed form before it is sent.
+    #[doc(hidden)]
+    fn __compressed(&self) -> Precompressed<'_> {
+        Precompressed::Unknown
+    }
+}
+
+/// What is known of the compressed form of a packet.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub enum Precompressed<'a> {
+    /// Nothing.
+    Unknown,
+    /// It has none, since it is too short or would not become shorter.
+    Useless,
+    /// All.
+    Known {
+        /// How many bytes the packet has without.
+        len: usize,
+        /// What travels.
+        bytes: &'a Bytes,
+    },
 }
 
 /// How urgent a packet is: what overtakes what when more waits to be written than the link takes, and how it is shared.

@@ -21,15 +21,17 @@ pub(super) struct Way {
     pub(super) id: CallId,
     pub(super) cover: Cover,
     pub(super) priority: Option<Priority>,
+    /// From how many bytes on it is compressed.
+    pub(super) compress: Option<usize>,
 }
 
 impl Way {
     /// For a call that has no handler: nothing goes before its answer.
     pub(super) fn of(id: CallId, cover: Cover) -> Self {
-        Self { id, cover, priority: None }
+        Self { id, cover, priority: None, compress: None }
     }
 
-    fn head(self, kind: FrameKind) -> Head {
+    pub(super) fn head(self, kind: FrameKind) -> Head {
         Head::of_call(kind, self.id)
     }
 }
@@ -38,7 +40,8 @@ impl Ticket {
     /// How the answer goes, if there is to be one.
     #[inline]
     pub(super) fn way(&self) -> Option<Way> {
-        self.id.map(|id| Way { id, cover: self.cover, priority: self.priority })
+        let Self { cover, priority, .. } = *self;
+        self.id.map(|id| Way { id, cover, priority, compress: self.compress() })
     }
 }
 
@@ -62,7 +65,9 @@ impl<L: Link> Driver<L> {
             return self.send_items(way, reply);
         }
         let malformed = reply.status().is_some_and(|status| status.code == Code::Malformed);
-        if reply.body().len() > FRAGMENT && *reply.kind() == ReplyKind::Value {
+        if way.compress.is_some() && self.answer_compressed(way, &reply) {
+            self.recycle(reply);
+        } else if reply.body().len() > FRAGMENT && *reply.kind() == ReplyKind::Value {
             if let Err(status) = self.append_large(way, reply) {
                 self.refuse(way, &status);
             }

@@ -13,7 +13,7 @@ use crate::{
     CallId,
     controller::{Call, CallKind, Panicked, ReplyBuffer, caught},
     error::ProtocolError,
-    frame::{Control, FrameKind, Head},
+    frame::{Control, FRAGMENT, FrameKind, Head},
     link::Link,
     packet::Priority,
     peer::{Answer, Arrival},
@@ -33,7 +33,12 @@ impl<L: Link> Driver<L> {
         while !self.phase.is_closing() {
             // One record can hold very many small frames, each of which makes us keep or owe something larger.
             seen += 1;
-            if self.is_flooded() || (seen.is_multiple_of(CHECK_BACKLOG) && !self.may_read()) {
+            let check = seen.is_multiple_of(CHECK_BACKLOG);
+            if check {
+                // Inflated, they may be far more than has been received.
+                self.deliver_answers();
+            }
+            if self.is_flooded() || (check && !self.may_read()) {
                 self.unhandled = true;
                 break;
             }
@@ -78,14 +83,7 @@ impl<L: Link> Driver<L> {
                 self.handle_packet(frame, CallKind::Request, cx);
             }
             FrameKind::Notify => self.handle_push(frame, cx),
-            FrameKind::Reply => {
-                let answer = Answer::Reply(std::mem::take(&mut frame.payload)).with(frame.entries.take());
-                self.answers.push((frame.id, cover, Arrival::Answer(answer)));
-            }
-            FrameKind::Error => {
-                let answer = Answer::Error(std::mem::take(&mut frame.payload)).with(frame.entries.take());
-                self.answers.push((frame.id, cover, Arrival::Answer(answer)));
-            }
+            FrameKind::Reply | FrameKind::Error => self.handle_answer(frame),
             FrameKind::Item | FrameKind::End | FrameKind::Credit => self.handle_stream_frame(frame)?,
             FrameKind::Cancel if frame.upload => self.handle_stream_frame(frame)?,
             FrameKind::Cancel => {
@@ -131,6 +129,22 @@ impl<L: Link> Driver<L> {
         Ok(None)
     }
 
+    /// Keeps an answer until those of the batch are handed out.
+    fn handle_answer(&mut self, frame: &mut Frame) {
+        let payload = std::mem::take(&mut frame.payload);
+        let large = payload.len() > FRAGMENT;
+        let answer = match frame.kind {
+            FrameKind::Reply => Answer::Reply(payload),
+            _ => Answer::Error(payload),
+        };
+        let answer = answer.with(frame.entries.take());
+        self.answers.push((frame.id, Cover::of(frame.sealed), Arrival::Answer(answer)));
+        if large {
+            // One that nobody waits for must not be kept until the batch is over.
+            self.deliver_answers();
+        }
+    }
+
     /// What is about the connection itself, or about a call of whatever kind, is sealed where anything is.
     pub(super) fn check_cover(&self, cover: Cover, what: &'static str) -> Result<(), ProtocolError> {
         if !cover.is_sealed() && self.shared.is_secured() {
@@ -169,7 +183,10 @@ impl<L: Link> Driver<L> {
         if let Some(deadline) = deadline {
             self.arm_for(deadline);
         }
-        let (ticket, mut line) = self.inbox.line_up(route, id, cover, deadline, frame.payload.len());
+        let (mut ticket, mut line) = self.inbox.line_up(route, id, cover, deadline, frame.payload.len());
+        if route.is_compressed() {
+            ticket.set_compress(self.router.compress(route));
+        }
         if line == Line::First {
             match self.gate(ticket.priority, cx) {
                 Gate::Open => {}

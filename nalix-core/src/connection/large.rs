@@ -60,7 +60,7 @@ impl<L: Link> Driver<L> {
     /// Answers with a reply that does not fit a frame, without a copy.
     #[cold]
     pub(super) fn append_large(&mut self, way: Way, reply: Reply) -> Result<(), Status> {
-        let Way { id, cover, priority } = way;
+        let Way { id, cover, priority, .. } = way;
         let mut result = Ok(());
         let (body, attached) = reply.into_parts();
         let entries = attached.entries().map_err(|error| unsendable(&error))?;

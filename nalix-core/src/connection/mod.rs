@@ -7,6 +7,7 @@
 mod answers;
 mod blame;
 mod cell;
+mod compressed;
 #[cfg(test)]
 mod covers;
 mod dispatch;

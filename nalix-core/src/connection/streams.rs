@@ -59,10 +59,10 @@ impl<L: Link> Driver<L> {
 
     /// Sends items of a stream of which more follow.
     pub(super) fn send_items(&mut self, way: Way, reply: Reply) {
-        let Way { id, cover, priority } = way;
+        let Way { id, cover, priority, compress } = way;
         let head = Head::of_call(FrameKind::Item, id);
         // A stream makes no batch that is too large.
-        drop(self.append_reply(|out| out.append_items(priority, cover, head, reply.body())));
+        drop(self.append_reply(|out| out.append_items_from(compress, priority, cover, head, reply.body())));
         self.inbox.running().recycle(reply.into_buffer());
     }
 

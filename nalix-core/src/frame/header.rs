@@ -107,6 +107,14 @@ impl FrameKind {
         )
     }
 
+    /// Only what users say is compressed, and fragments travel as their message does.
+    const fn may_be_compressed(self) -> bool {
+        matches!(
+            self,
+            FrameKind::Notify | FrameKind::Request | FrameKind::Reply | FrameKind::Error | FrameKind::Item
+        )
+    }
+
     /// Only packets carry metadata, and what a call ends with.
     const fn may_have_metadata(self) -> bool {
         matches!(
@@ -123,6 +131,8 @@ pub struct Head {
     pub kind: FrameKind,
     /// Whether the payload starts with a metadata block.
     pub metadata: bool,
+    /// Whether the message is compressed; see [`compress`](super::compress).
+    pub compressed: bool,
     /// Whether it is about the upload of its call. Without it, Item and End go from the side that was asked to the side
     /// that asks, Cancel and Credit the other way; with it, each goes in the opposite direction.
     pub upload: bool,
@@ -137,7 +147,8 @@ pub struct Head {
 impl Head {
     /// The head of a frame about a call.
     pub const fn of_call(kind: FrameKind, id: CallId) -> Self {
-        Self { kind, metadata: false, upload: false, more: false, id, opcode: Opcode::new(0) }
+        let opcode = Opcode::new(0);
+        Self { kind, metadata: false, compressed: false, upload: false, more: false, id, opcode }
     }
 
     /// The head of a frame about the upload of a call.
@@ -147,7 +158,7 @@ impl Head {
 
     /// The head of a request.
     pub const fn request(id: CallId, opcode: Opcode) -> Self {
-        Self { kind: FrameKind::Request, metadata: false, upload: false, more: false, id, opcode }
+        Self { opcode, ..Self::of_call(FrameKind::Request, id) }
     }
 
     /// The head of a one-way packet.
@@ -164,6 +175,13 @@ impl Head {
     #[must_use]
     pub const fn with_metadata(mut self) -> Self {
         self.metadata = true;
+        self
+    }
+
+    /// Says that the message is compressed.
+    #[must_use]
+    pub const fn with_compressed(mut self) -> Self {
+        self.compressed = true;
         self
     }
 
@@ -190,8 +208,11 @@ pub fn put_head(out: &mut Vec<u8>, head: Head) {
     let mut buf = [0u8; 1 + 5 + 2];
     let mut n = 1;
     let flag = |set: bool, bit: u8| if set { bit } else { 0 };
-    buf[0] =
-        head.kind.bits() | flag(head.metadata, METADATA) | flag(head.upload, UPLOAD) | flag(head.more, MORE);
+    buf[0] = head.kind.bits()
+        | flag(head.metadata, METADATA)
+        | flag(head.compressed, COMPRESSED)
+        | flag(head.upload, UPLOAD)
+        | flag(head.more, MORE);
     if head.kind.has_id() {
         n += varint::put(u64::from(head.id.get()), &mut buf[n..]);
     }
@@ -216,8 +237,9 @@ pub fn parse(body: &[u8], at: usize) -> Result<Parsed, ProtocolError> {
     let kind = FrameKind::from_bits(tag & KIND_MASK).ok_or(bad("kind 0"))?;
     let metadata = tag & METADATA != 0;
     let upload = tag & UPLOAD != 0;
-    if tag & !(KIND_MASK | METADATA | UPLOAD | MORE) != 0 {
-        return Err(bad("reserved or unsupported flag"));
+    let compressed = tag & COMPRESSED != 0;
+    if compressed && !kind.may_be_compressed() {
+        return Err(bad("compressed flag on a frame that has none"));
     }
     if upload && !kind.may_be_of_upload() {
         return Err(bad("upload flag on a frame that has none"));
@@ -248,7 +270,8 @@ pub fn parse(body: &[u8], at: usize) -> Result<Parsed, ProtocolError> {
         return Err(bad("payload longer than its record"));
     }
     let start = body.len() - rest.len();
-    let head = Head { kind, metadata, upload, more, id: CallId::new(id), opcode: Opcode::new(opcode) };
+    let (id, opcode) = (CallId::new(id), Opcode::new(opcode));
+    let head = Head { kind, metadata, compressed, upload, more, id, opcode };
     Ok(Parsed { head, payload: start..start + len })
 }
 
@@ -263,6 +286,7 @@ const fn bad(what: &'static str) -> ProtocolError {
 }
 
 const KIND_MASK: u8 = 0x0f;
+const COMPRESSED: u8 = 0x20;
 const METADATA: u8 = 0x40;
 const UPLOAD: u8 = 0x80;
 const MORE: u8 = 0x10;
@@ -280,6 +304,7 @@ mod tests {
                 let head = Head {
                     kind,
                     metadata: kind.may_have_metadata() && !upload,
+                    compressed: kind.may_be_compressed() && id != 127,
                     upload,
                     more: kind.may_go_on() && id != 1,
                     id: CallId::new(if kind.has_id() { id } else { 0 }),
@@ -311,7 +336,9 @@ mod tests {
     fn reserved_bits_and_kinds_are_checked() {
         assert!(parse(&[0x00, 0x00, 0x00], 0).is_err());
         assert!(parse(&[0x83, 0x00, 0x00], 0).is_err());
-        assert!(parse(&[0x23, 0x00, 0x00], 0).is_err());
+        for never_compressed in [0x25, 0x27, 0x28, 0x29, 0x2a, 0x2b, 0x2c, 0x2d, 0x2e, 0x2f] {
+            assert!(parse(&[never_compressed, 0x00, 0x00], 0).is_err(), "{never_compressed:#x}");
+        }
         for never_cut in [0x15, 0x17, 0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x1e, 0x1f] {
             assert!(parse(&[never_cut, 0x00, 0x00], 0).is_err(), "{never_cut:#x}");
         }

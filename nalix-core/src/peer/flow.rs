@@ -140,6 +140,8 @@ impl Receiving {
 pub(super) struct Sending {
     /// How many bytes may still be sent. The last item may go beyond it.
     credit: i64,
+    /// From how many bytes on the items of a frame are compressed.
+    pub(super) compress: Option<usize>,
     /// Items that wait to become a frame.
     pub(super) pending: Vec<u8>,
     /// Whether the peer wants no more.
@@ -159,8 +161,8 @@ impl fmt::Debug for Sending {
 pub(super) struct TooMuchCredit;
 
 impl Sending {
-    pub(super) fn new(window: usize) -> Self {
-        Self { credit: window as i64, pending: Vec::new(), stopped: false, finished: false }
+    pub(super) fn new(window: usize, compress: Option<usize>) -> Self {
+        Self { credit: window as i64, compress, pending: Vec::new(), stopped: false, finished: false }
     }
 
     /// Whether an item may be sent.
@@ -216,7 +218,7 @@ mod tests {
 
     impl Model {
         fn sending(&self) -> Sending {
-            Sending { credit: self.credit_out, ..Sending::new(0) }
+            Sending { credit: self.credit_out, ..Sending::new(0, None) }
         }
 
         fn receiving(&self, window: usize) -> Receiving {
@@ -310,7 +312,7 @@ mod tests {
 
     #[test]
     fn credit_cannot_be_granted_beyond_all_bounds() {
-        let mut sending = Sending::new(0);
+        let mut sending = Sending::new(0, None);
         assert_eq!(sending.grant(u64::MAX), Err(TooMuchCredit));
         assert_eq!(sending.grant(u32::MAX.into()), Ok(()));
         assert_eq!(sending.grant(1), Err(TooMuchCredit));

@@ -1,6 +1,7 @@
 //! What the rest of a program holds of a connection: the [`Connection`] handle, and behind it the outbox and the table
 //! of calls in flight that it shares with the driver.
 
+mod append;
 mod arrival;
 mod attached;
 mod attributes;

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::{
     Connection, Incoming, Outgoing, RequestError, Upload,
+    append::append_whole_packet,
     calls::Calls,
     flow::{Flow, Owner, Receiving, Sending},
     flows::Key,
@@ -289,15 +290,14 @@ fn send<P: Packet>(
     let mut slot = TakenSlot { calls, call, sent: false };
     let head = Head::request(call.id(), P::OPCODE);
     let metadata = remaining.map(Metadata::remaining).unwrap_or_default();
-    let hint = packet.size_hint();
-    let appended = out.append_whole(P::PRIORITY, cover, head, metadata, hint, |w| packet.encode(w))?;
+    let appended = append_whole_packet(out, head, metadata, packet)?;
     slot.sent = true;
     let key = flows.insert(Flow {
         call: Owner::Ours(call),
         cover,
         priority: P::PRIORITY,
         incoming: streaming.incoming.then(|| Receiving::new(window_in)),
-        outgoing: streaming.outgoing.then(|| Sending::new(window_out)),
+        outgoing: streaming.outgoing.then(|| Sending::new(window_out, P::COMPRESS)),
         end: None,
         handles: u8::from(streaming.incoming) + u8::from(streaming.outgoing),
         reader: None,

@@ -13,9 +13,10 @@ use tokio::time::Instant;
 
 use super::{
     Connection, RequestError, Response,
+    append::append_packet,
     attached::Attached,
     calls::{Answer, Calls, Key},
-    large::{large, shared_bytes},
+    large::large,
     shared::{Shared, State, wake},
     waiters::Ticket,
 };
@@ -374,13 +375,7 @@ fn send<P: Request>(
     let mut slot = Slot { calls, key, sent: false };
     let head = Head::request(key.id(), P::OPCODE);
     let metadata = (remaining.map(Metadata::remaining).unwrap_or_default(), entries);
-    let appended = match shared_bytes(packet) {
-        Some(bytes) => out.append_encoded(P::PRIORITY, cover, head, metadata, bytes)?,
-        None => {
-            let hint = packet.size_hint();
-            out.append_as(P::PRIORITY, cover, head, metadata, hint, |w| packet.encode(w))?
-        }
-    };
+    let appended = append_packet(out, head, metadata, packet)?;
     slot.calls.set_position(key, appended.position);
     slot.sent = true;
     Ok(Some(key))

@@ -9,8 +9,9 @@ use std::{
 
 use super::{
     SendError,
+    append::append_packet,
     attached::Attached,
-    large::{large, shared_bytes},
+    large::large,
     latest::Bounds,
     shared::{Shared, State, wake},
     waiters::Ticket,
@@ -18,7 +19,6 @@ use super::{
 use crate::{
     frame::{Head, Metadata},
     packet::{Encoded, OneWay},
-    session::Cover,
 };
 
 /// The future of a one-way packet: done when the packet is in the outbox.
@@ -179,14 +179,7 @@ fn put<P: OneWay>(
 
 fn append<P: OneWay>(state: &mut State, packet: &P, attached: &Attached) -> Result<(), SendError> {
     let head = Head::notify(P::OPCODE);
-    let cover = Cover::of(P::ENCRYPT);
     let metadata = (Metadata::default(), attached.entries()?);
-    match shared_bytes(packet) {
-        Some(bytes) => state.out.append_encoded(P::PRIORITY, cover, head, metadata, bytes)?,
-        None => {
-            let hint = packet.size_hint();
-            state.out.append_as(P::PRIORITY, cover, head, metadata, hint, |w| packet.encode(w))?
-        }
-    };
+    append_packet(&mut state.out, head, metadata, packet)?;
     Ok(())
 }

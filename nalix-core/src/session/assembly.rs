@@ -12,7 +12,7 @@ use crate::{
 #[derive(Default)]
 pub(super) struct Assembly {
     slots: [Option<Message>; SLOTS],
-    /// Bytes announced by the messages that are kept.
+    /// Bytes announced by the messages that are kept, as many as they have when they are inflated.
     announced: usize,
     /// Bytes of memory that they have been given.
     kept: usize,
@@ -34,6 +34,7 @@ struct Message {
     metadata: Metadata,
     entries: Option<Entries>,
     total: usize,
+    len: usize,
     got: usize,
     /// What has come so far; `None` if the message has been refused and the rest of it is skipped.
     body: Option<Vec<u8>>,
@@ -48,9 +49,18 @@ pub(super) struct Start<'a> {
     pub(super) metadata: Metadata,
     pub(super) entries: Option<Entries>,
     pub(super) slot: u32,
-    /// The length of the whole message, in bytes. It is within the limit.
+    /// How many bytes of the message travel.
     pub(super) total: usize,
+    /// The length of the whole message, in bytes: more than travel, if it is compressed. It is within the limit.
+    pub(super) len: usize,
     pub(super) bytes: &'a [u8],
+}
+
+/// What has come of a message.
+pub(super) struct Assembled {
+    pub(super) frame: Frame,
+    /// Whether its payload has still to be inflated.
+    pub(super) compressed: bool,
 }
 
 impl Assembly {
@@ -58,8 +68,12 @@ impl Assembly {
     ///
     /// # Errors
     /// [`ProtocolError`] if a message must not start like this.
-    pub(super) fn start(&mut self, start: Start<'_>, room: Room<'_>) -> Result<Option<Frame>, ProtocolError> {
-        let Start { head, sealed, metadata, entries, slot, total, bytes } = start;
+    pub(super) fn start(
+        &mut self,
+        start: Start<'_>,
+        room: Room<'_>,
+    ) -> Result<Option<Assembled>, ProtocolError> {
+        let Start { head, sealed, metadata, entries, slot, total, len, bytes } = start;
         check_size(bytes)?;
         let slot = self.slots.get_mut(slot as usize).ok_or(bad("fragment in a slot that there is not"))?;
         if slot.is_some() {
@@ -72,21 +86,20 @@ impl Assembly {
             return Err(bad("more fragments than the message has bytes"));
         }
         let mut message =
-            Message { head, sealed, metadata, entries, total, got: bytes.len(), body: None, room: 0 };
-        let refused =
-            if self.announced.saturating_add(total) > room.announced || !room.share.could_hold(total) {
-                Some(Unfinished::OverBudget)
-            } else if !room.share.grow_to(room.held + self.kept + bytes.len()) {
-                Some(Unfinished::Crowded)
-            } else {
-                None
-            };
+            Message { head, sealed, metadata, entries, total, len, got: bytes.len(), body: None, room: 0 };
+        let refused = if self.announced.saturating_add(len) > room.announced || !room.share.could_hold(len) {
+            Some(Unfinished::OverBudget)
+        } else if !room.share.grow_to(room.held + self.kept + bytes.len()) {
+            Some(Unfinished::Crowded)
+        } else {
+            None
+        };
         if let Some(why) = refused {
             let refused = message.unfinished(why);
             *slot = Some(message);
             return Ok(Some(refused));
         }
-        self.announced += total;
+        self.announced += len;
         self.kept += bytes.len();
         message.room = bytes.len();
         message.body = Some(bytes.to_vec());
@@ -105,7 +118,7 @@ impl Assembly {
         sealed: bool,
         bytes: &[u8],
         room: Room<'_>,
-    ) -> Result<Option<Frame>, ProtocolError> {
+    ) -> Result<Option<Assembled>, ProtocolError> {
         check_size(bytes)?;
         let slot = self.slots.get_mut(slot as usize).ok_or(bad("fragment in a slot that there is not"))?;
         let message = slot.as_mut().ok_or(bad("fragment of no message"))?;
@@ -134,7 +147,7 @@ impl Assembly {
                 message.room += growth;
             } else {
                 self.kept -= message.room;
-                self.announced -= message.total;
+                self.announced -= message.len;
                 crowded = Some(message.unfinished(Unfinished::Crowded));
                 message.body = None;
             }
@@ -148,7 +161,7 @@ impl Assembly {
             // Its end has been reported when it was refused, unless that is now.
             return Ok(crowded);
         }
-        self.announced -= message.total;
+        self.announced -= message.len;
         self.kept -= message.room;
         if given_up {
             return Ok(Some(message.unfinished(Unfinished::GivenUp)));
@@ -160,6 +173,11 @@ impl Assembly {
     /// How many bytes of memory messages have that are not whole.
     pub(super) fn kept(&self) -> usize {
         self.kept
+    }
+
+    /// Bytes announced by the messages that are not whole yet.
+    pub(super) fn announced(&self) -> usize {
+        self.announced
     }
 
     /// How many bytes of unfinished messages have not come yet; `None` if there is no such message.
@@ -186,27 +204,20 @@ impl Message {
         body.extend_from_slice(bytes);
     }
 
-    fn whole(self) -> Frame {
+    fn whole(self) -> Assembled {
         let payload = Bytes::from(self.body.unwrap_or_default());
-        let Head { kind, upload, id, opcode, .. } = self.head;
+        let Head { kind, compressed, upload, id, opcode, .. } = self.head;
         let (sealed, metadata, entries) = (self.sealed, self.metadata, self.entries);
-        Frame { kind, upload, id, opcode, sealed, metadata, entries, payload, unfinished: None }
+        let frame = Frame { kind, upload, id, opcode, sealed, metadata, entries, payload, unfinished: None };
+        Assembled { frame, compressed }
     }
 
-    fn unfinished(&self, what: Unfinished) -> Frame {
-        let Head { kind, upload, id, opcode, .. } = self.head;
+    fn unfinished(&self, what: Unfinished) -> Assembled {
+        let Head { kind, compressed, upload, id, opcode, .. } = self.head;
         let (sealed, metadata, entries) = (self.sealed, self.metadata, self.entries.clone());
-        Frame {
-            kind,
-            upload,
-            id,
-            opcode,
-            sealed,
-            metadata,
-            entries,
-            payload: Bytes::new(),
-            unfinished: Some(what),
-        }
+        let (payload, unfinished) = (Bytes::new(), Some(what));
+        let frame = Frame { kind, upload, id, opcode, sealed, metadata, entries, payload, unfinished };
+        Assembled { frame, compressed }
     }
 }
 

@@ -2,8 +2,10 @@
 
 mod assembly;
 mod budget;
+mod compress;
 mod fragments;
 mod inbound;
+mod inflate;
 mod lane;
 mod outbound;
 mod queues;

@@ -35,6 +35,8 @@ pub struct Outbound {
     /// The goodbye, which comes behind everything else.
     pub(super) last: Option<(Cover, Head, Vec<u8>)>,
     pub(super) max_message: usize,
+    /// Whether the peer can inflate what is compressed.
+    pub(super) compresses: bool,
     /// Bytes that have been taken away by [`Outbound::take`].
     pub(super) taken: u64,
     /// What seals records, on a secured connection.
@@ -74,6 +76,7 @@ impl Outbound {
             completed: Vec::new(),
             last: None,
             max_message,
+            compresses: false,
             taken: 0,
             sealer: None,
             sealing: Sealing::None,
@@ -219,7 +222,7 @@ impl Outbound {
 
     #[allow(clippy::too_many_arguments, reason = "each is another part of one frame")]
     #[inline]
-    fn append_within(
+    pub(super) fn append_within(
         &mut self,
         limit: usize,
         priority: Option<Priority>,

@@ -37,6 +37,18 @@ pub(super) fn expand(packet: &Packet, failed: bool) -> TokenStream {
             const ENCRYPT: ::core::primitive::bool = true;
         )
     });
+    let compress = packet.keys.compress.as_ref().filter(|_| !failed).map(|(_, threshold)| {
+        let threshold = match threshold {
+            Some(threshold) => quote!(#threshold),
+            None => quote!(#krate::packet::COMPRESS_FROM),
+        };
+        quote!(
+            const COMPRESS: ::core::option::Option<::core::primitive::usize> = {
+                const FROM: ::core::primitive::usize = #threshold;
+                ::core::option::Option::Some(FROM)
+            };
+        )
+    });
     let priority = packet.keys.priority.as_ref().and_then(|priority| {
         let variant = match priority.value().as_str() {
             "control" => quote!(Control),
@@ -60,6 +72,7 @@ pub(super) fn expand(packet: &Packet, failed: bool) -> TokenStream {
             const NAME: &'static ::core::primitive::str = #name;
             const EXACT: ::core::primitive::bool = #exact;
             #encrypt
+            #compress
             #streams
             #uploads
             #priority

@@ -59,7 +59,8 @@ impl<L> fmt::Debug for Established<L> {
 
 /// Sets both directions up for what has been agreed on.
 fn establish(inbound: &mut Inbound, terms: &Terms, secrets: Option<Secrets>) -> Outbound {
-    match secrets {
+    inbound.set_inflation(terms.compression_in);
+    let mut outbound = match secrets {
         None => {
             inbound.establish(terms.message_in);
             Outbound::new(terms.message_out)
@@ -68,7 +69,9 @@ fn establish(inbound: &mut Inbound, terms: &Terms, secrets: Option<Secrets>) -> 
             inbound.establish_secured(terms.message_in, opener, terms.sealing);
             Outbound::secured(terms.message_out, sealer, terms.sealing)
         }
-    }
+    };
+    outbound.set_compression(terms.compression_out);
+    outbound
 }
 
 /// Puts a connection together whose handshake is done.
