@@ -128,8 +128,8 @@ pub use self::{
     },
     peer::{
         Connection, Duplex, Finish, Incoming, Lag, Lagged, Listener, OpenBuilder, OpenFuture, Opens,
-        Outgoing, Queue, RequestBuilder, RequestError, RequestFuture, Resumption, SendChunk, SendError,
-        SendFuture, StreamError, Subscription, Upload,
+        Outgoing, Queue, RequestBuilder, RequestError, RequestFuture, Response, ResponseBuilder,
+        ResponseFuture, Resumption, SendChunk, SendError, SendFuture, StreamError, Subscription, Upload,
     },
     status::{Advice, CloseCode, CloseReason, Code, Failure, Side, Status},
 };

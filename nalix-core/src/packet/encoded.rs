@@ -15,7 +15,8 @@ use crate::{
 /// A packet, encoded once for many connections. Clones share the bytes.
 ///
 /// It is a packet itself, of the same opcode and kind as `P`: what sends or asks with a `P` takes an `Encoded<P>`, and
-/// copies bytes where it would encode. What `P` says of its encryption and its priority holds for it.
+/// copies bytes where it would encode. Those of over 16 KiB are not even copied until their fragments are written, so all
+/// connections that they wait for share them. What `P` says of its encryption and its priority holds for it.
 ///
 /// ```
 /// use nalix_core::{Connection, Encoded, packet};
@@ -91,6 +92,11 @@ impl<P: Packet> Packet for Encoded<P> {
     const EXACT: bool = P::EXACT;
     const ENCRYPT: bool = P::ENCRYPT;
     const PRIORITY: Option<Priority> = P::PRIORITY;
+
+    #[inline]
+    fn encoding(&self) -> Option<&Bytes> {
+        Some(&self.payload)
+    }
 }
 
 impl<P: OneWay> OneWay for Encoded<P> {}

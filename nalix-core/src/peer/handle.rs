@@ -145,7 +145,8 @@ impl Connection {
 
     /// Sends a one-way packet: done when it is in the outbox, which waits for room if the peer is slow to read.
     ///
-    /// Packets of one sender arrive in the order in which they were sent. Cancel safe: see [`SendFuture`].
+    /// Packets of one sender arrive in the order in which they were sent, but that those of over 16 KiB go in fragments, which
+    /// later ones that are shorter or more urgent may overtake. Cancel safe: see [`SendFuture`].
     pub fn send<'a, P: OneWay>(&'a self, packet: &'a P) -> SendFuture<'a, P> {
         SendFuture::new(&self.shared, packet)
     }
@@ -255,6 +256,13 @@ impl Connection {
     /// count for the option [`max_malformed`](crate::connection::Options::max_malformed).
     pub fn malformed_pushes(&self) -> u64 {
         self.shared.pushes.malformed()
+    }
+
+    /// How many one-way packets have been left out since the peer reads too slowly for them: droppable ones, and those of
+    /// which only the latest counts, whether the next has replaced them or there was no room for their key.
+    pub fn left_out(&self) -> u64 {
+        let state = self.shared.lock();
+        state.left_out + state.latest.left_out
     }
 
     /// Closes the connection: what is in the outbox is written, the peer is told, every call in flight ends. Returns at

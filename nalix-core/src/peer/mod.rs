@@ -19,6 +19,7 @@ mod open;
 mod outgoing;
 mod push;
 mod request;
+mod response;
 mod resumption;
 mod send;
 mod shared;
@@ -26,6 +27,7 @@ mod waiters;
 
 pub(crate) use self::{
     arrival::Arrival,
+    attached::Attached,
     calls::Answer,
     commands::Commands,
     flow::granted,
@@ -42,7 +44,8 @@ pub use self::{
     open::{OpenBuilder, OpenFuture, Opens},
     outgoing::{Finish, Outgoing, SendChunk, Upload},
     push::{Lag, Lagged, Listener, Queue, Subscription},
-    request::{RequestBuilder, RequestFuture},
+    request::{RequestBuilder, RequestFuture, ResponseBuilder, ResponseFuture},
+    response::Response,
     resumption::Resumption,
     send::SendFuture,
 };

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Frame, Unfinished};
+use super::{Frame, Unfinished, budget::Share};
 use crate::{
     error::ProtocolError,
     frame::{Entries, FRAGMENT, Head, Metadata, SLOTS},
@@ -14,6 +14,18 @@ pub(super) struct Assembly {
     slots: [Option<Message>; SLOTS],
     /// Bytes announced by the messages that are kept.
     announced: usize,
+    /// Bytes of memory that they have been given.
+    kept: usize,
+}
+
+/// How much room there is for messages.
+pub(super) struct Room<'a> {
+    /// How many bytes may be announced.
+    pub(super) announced: usize,
+    /// How many bytes handlers hold.
+    pub(super) held: usize,
+    /// What the connection has of the memory that is shared with others.
+    pub(super) share: &'a mut Share,
 }
 
 struct Message {
@@ -25,6 +37,8 @@ struct Message {
     got: usize,
     /// What has come so far; `None` if the message has been refused and the rest of it is skipped.
     body: Option<Vec<u8>>,
+    /// How many bytes of memory there are for it.
+    room: usize,
 }
 
 /// The first fragment of a message.
@@ -40,12 +54,11 @@ pub(super) struct Start<'a> {
 }
 
 impl Assembly {
-    /// Takes the first fragment of a message. Returns a frame if the message is refused: when more than `budget` bytes
-    /// would be announced.
+    /// Takes the first fragment of a message. Returns a frame if the message is refused, for want of room.
     ///
     /// # Errors
     /// [`ProtocolError`] if a message must not start like this.
-    pub(super) fn start(&mut self, start: Start<'_>, budget: usize) -> Result<Option<Frame>, ProtocolError> {
+    pub(super) fn start(&mut self, start: Start<'_>, room: Room<'_>) -> Result<Option<Frame>, ProtocolError> {
         let Start { head, sealed, metadata, entries, slot, total, bytes } = start;
         check_size(bytes)?;
         let slot = self.slots.get_mut(slot as usize).ok_or(bad("fragment in a slot that there is not"))?;
@@ -58,19 +71,30 @@ impl Assembly {
         if bytes.len() >= total {
             return Err(bad("more fragments than the message has bytes"));
         }
-        let mut message = Message { head, sealed, metadata, entries, total, got: bytes.len(), body: None };
-        if self.announced.saturating_add(total) > budget {
-            let refused = message.unfinished(Unfinished::OverBudget);
+        let mut message =
+            Message { head, sealed, metadata, entries, total, got: bytes.len(), body: None, room: 0 };
+        let refused =
+            if self.announced.saturating_add(total) > room.announced || !room.share.could_hold(total) {
+                Some(Unfinished::OverBudget)
+            } else if !room.share.grow_to(room.held + self.kept + bytes.len()) {
+                Some(Unfinished::Crowded)
+            } else {
+                None
+            };
+        if let Some(why) = refused {
+            let refused = message.unfinished(why);
             *slot = Some(message);
             return Ok(Some(refused));
         }
         self.announced += total;
+        self.kept += bytes.len();
+        message.room = bytes.len();
         message.body = Some(bytes.to_vec());
         *slot = Some(message);
         Ok(None)
     }
 
-    /// Takes another fragment. Returns the message if it is whole, or given up.
+    /// Takes another fragment. Returns the message if it is whole, given up, or refused, for want of room.
     ///
     /// # Errors
     /// [`ProtocolError`] if no message goes on like this.
@@ -80,6 +104,7 @@ impl Assembly {
         more: bool,
         sealed: bool,
         bytes: &[u8],
+        room: Room<'_>,
     ) -> Result<Option<Frame>, ProtocolError> {
         check_size(bytes)?;
         let slot = self.slots.get_mut(slot as usize).ok_or(bad("fragment in a slot that there is not"))?;
@@ -101,21 +126,40 @@ impl Assembly {
         if !more && !given_up && message.got < message.total {
             return Err(bad("fewer fragments than the message has bytes"));
         }
+        let mut crowded = None;
+        if message.body.is_some() {
+            let growth = message.growth(bytes.len());
+            if room.share.grow_to(room.held + self.kept + growth) {
+                self.kept += growth;
+                message.room += growth;
+            } else {
+                self.kept -= message.room;
+                self.announced -= message.total;
+                crowded = Some(message.unfinished(Unfinished::Crowded));
+                message.body = None;
+            }
+        }
         if more {
             message.add(bytes);
-            return Ok(None);
+            return Ok(crowded);
         }
         let Some(mut message) = slot.take() else { return Ok(None) };
         if message.body.is_none() {
-            // Its end has been reported when it was refused.
-            return Ok(None);
+            // Its end has been reported when it was refused, unless that is now.
+            return Ok(crowded);
         }
         self.announced -= message.total;
+        self.kept -= message.room;
         if given_up {
             return Ok(Some(message.unfinished(Unfinished::GivenUp)));
         }
         message.add(bytes);
         Ok(Some(message.whole()))
+    }
+
+    /// How many bytes of memory messages have that are not whole.
+    pub(super) fn kept(&self) -> usize {
+        self.kept
     }
 
     /// How many bytes of unfinished messages have not come yet; `None` if there is no such message.
@@ -125,12 +169,20 @@ impl Assembly {
 }
 
 impl Message {
+    /// How much more memory it needs to take so many bytes in.
+    fn growth(&self, n: usize) -> usize {
+        match &self.body {
+            Some(body) if self.room - body.len() < n => {
+                (self.room * 2).max(body.len() + n).min(self.total) - self.room
+            }
+            _ => 0,
+        }
+    }
+
+    /// Takes bytes in for which there is room.
     fn add(&mut self, bytes: &[u8]) {
         let Some(body) = &mut self.body else { return };
-        if body.capacity() - body.len() < bytes.len() {
-            let wanted = (body.capacity() * 2).max(body.len() + bytes.len()).min(self.total);
-            body.reserve_exact(wanted - body.len());
-        }
+        body.reserve_exact(self.room - body.len());
         body.extend_from_slice(bytes);
     }
 

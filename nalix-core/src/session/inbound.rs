@@ -1,12 +1,13 @@
 //! Bytes in, frames out.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::{
     MAX_RECORD,
-    assembly::{Assembly, Start},
+    assembly::{Assembly, Room, Start},
+    budget::{ReassemblyBudget, Share},
     max_error, max_items,
 };
 use crate::{
@@ -67,6 +68,8 @@ pub enum Unfinished {
     GivenUp,
     /// There is no room for it. The rest of it is skipped.
     OverBudget,
+    /// There is no room for it now beside what other connections have in hand. The rest of it is skipped.
+    Crowded,
 }
 
 /// Without what the payload says, which may be secret.
@@ -111,8 +114,12 @@ pub struct Inbound {
     max_message: usize,
     /// Messages that are not whole yet. Made when the first one comes in fragments.
     assembly: Option<Box<Assembly>>,
-    /// How many bytes unfinished messages may have, all together.
+    /// How many bytes messages may have that came in fragments, all together.
     reassembly: usize,
+    /// How many bytes those have that are whole, and whose handlers have not finished.
+    held: usize,
+    /// What this connection has of the memory that is shared with others.
+    share: Share,
     /// How many bytes to make room for before a read. Grows while reads fill it.
     chunk: usize,
     /// Whether the handshake has only just been answered, so that the peer may still turn the answer down.
@@ -144,6 +151,8 @@ impl Inbound {
             max_message: 0,
             assembly: None,
             reassembly: usize::MAX,
+            held: 0,
+            share: Share::default(),
             chunk: MIN_CHUNK,
             fresh: true,
             failed: false,
@@ -166,10 +175,29 @@ impl Inbound {
         self.fresh = false;
     }
 
-    /// Sets how many bytes messages may announce that are not whole yet, all together. Those that announce more are
-    /// refused. Until it is set there is no limit.
+    /// Drops what is there of messages that are not whole. To be called when nothing more is looked at.
+    pub fn drop_unfinished(&mut self) {
+        self.assembly = None;
+    }
+
+    /// Sets how many bytes messages in fragments may have: those that are held (see [`Inbound::set_held`]) and what the others
+    /// announce, all together. Those that announce more are refused. Until it is set there is no limit.
     pub fn set_reassembly(&mut self, bytes: usize) {
         self.reassembly = bytes;
+    }
+
+    /// Lets what messages in fragments take count for a bound that other connections share.
+    pub fn set_budget(&mut self, budget: Arc<ReassemblyBudget>) {
+        self.share = Share::of(budget);
+    }
+
+    /// To be told how many bytes of messages that came in fragments are still in use, of those that have come out. Whatever
+    /// else the connection has of the shared bound, beyond what is not whole yet, goes back.
+    #[inline]
+    pub fn set_held(&mut self, bytes: usize) {
+        self.held = bytes;
+        let kept = self.assembly.as_ref().map_or(0, |assembly| assembly.kept());
+        self.share.shrink_to(kept + bytes);
     }
 
     /// Hands in frames that came with the handshake, to be taken as the first record. They were sealed by it.
@@ -384,8 +412,10 @@ impl Inbound {
         self.at = payload.end;
         let mut bytes = &self.body[payload];
         let assembly = self.assembly.get_or_insert_default();
+        let announced = self.reassembly.saturating_sub(self.held);
+        let room = Room { announced, held: self.held, share: &mut self.share };
         let done = if head.kind == FrameKind::Continue {
-            assembly.go_on(head.id.get(), head.more, self.sealed, bytes)?
+            assembly.go_on(head.id.get(), head.more, self.sealed, bytes, room)?
         } else {
             let (slot, total);
             (slot, bytes) = short_varint(bytes)?;
@@ -401,7 +431,7 @@ impl Inbound {
                 return Err(ProtocolError::MessageTooLarge { found, limit });
             }
             let start = Start { head, sealed: self.sealed, metadata, entries, slot, total: found, bytes };
-            assembly.start(start, self.reassembly)?
+            assembly.start(start, room)?
         };
         if self.at == self.body.len() {
             // Lets go of the receive buffer, so that it can be used again.
