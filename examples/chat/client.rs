@@ -7,6 +7,7 @@ use std::{
     io::{self, IsTerminal, Stdout},
     ops::ControlFlow,
     pin::pin,
+    time::Duration,
 };
 
 use nalix_client::{Client, Lagged, Session, SessionState, StreamError, Subscription};
@@ -35,7 +36,10 @@ pub async fn run(address: &str, name: &str, room: &str) -> Outcome<()> {
     };
     let mut talk = Talk { session, events, screen, name: name.to_owned(), refused: 0 };
     talk.enter(room).await??;
-    let done = talk.run(width).await;
+    let done = tokio::select! {
+        done = talk.run(width) => done,
+        () = interrupted() => Ok(()),
+    };
     talk.screen.end()?;
     talk.session.close().await;
     done
@@ -52,7 +56,6 @@ struct Talk {
 impl Talk {
     async fn run(&mut self, mut width: Width) -> Outcome<()> {
         let mut lines = input::lines();
-        let mut stop = pin!(interrupted());
         self.screen.prompt()?;
         if self.screen.is_terminal() {
             self.screen.line(HELP)?;
@@ -73,7 +76,6 @@ impl Talk {
                     None => return Err(self.session.closed().await.into()),
                 },
                 () = width.changed() => self.screen.resize(width.columns()),
-                () = &mut stop => break,
             }
         }
         match self.refused {
@@ -117,7 +119,7 @@ impl Talk {
     /// Enters a room, and shows what was said in it before. What happens meanwhile is shown after that.
     async fn enter(&mut self, room: &str) -> Outcome<Result<(), StreamError<JoinError>>> {
         let join = Join { name: self.name.clone(), room: room.to_owned() };
-        let mut history = self.session.stream(join).await?;
+        let mut history = self.session.stream(join).timeout(PATIENCE).await?;
         while let Some(line) = history.next().await {
             match line {
                 Ok(Line { from, text }) => self.screen.line(&format!("{from}: {text}"))?,
@@ -159,3 +161,6 @@ impl Talk {
         }
     }
 }
+
+/// How long entering a room may take. Streams have no limit by themselves, since many have no end.
+const PATIENCE: Duration = Duration::from_secs(30);
