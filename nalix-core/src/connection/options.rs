@@ -54,11 +54,13 @@ pub struct Options {
     /// Too low makes each stream wait for a round trip after so many bytes; too high lets each of up to `max_calls`
     /// streams that nobody reads keep that much memory.
     pub stream_window: usize,
-    /// Senders wait once this many bytes wait to be written. Default 1 MiB, at least 1.
+    /// Senders wait once this many bytes wait to be written of the [`Priority`](crate::packet::Priority) of their packet.
+    /// Default 1 MiB, at least 1.
     ///
     /// Too low makes senders wait for each flush; too high lets a peer that does not read take that much memory.
     pub outbox: usize,
-    /// Packets that are sent as droppable are left out while this many bytes wait to be written, or as many as `outbox`.
+    /// Packets that are sent as droppable are left out while this many bytes of their priority wait to be written, or as many
+    /// as `outbox`.
     /// Default 64 KiB.
     ///
     /// Too low leaves packets out at every burst; too high lets a peer that reads slowly get them late. Zero leaves all of
