@@ -39,9 +39,9 @@ pub fn derive_wire(input: TokenStream) -> TokenStream {
 /// request or a stream may fail with besides a `Status`), `stream = Type` (it is answered with a stream of such items),
 /// `upload = Type` (a stream of such chunks follows it; with `reply` or `stream`), `exact` (bytes behind the last field are
 /// an error), `encrypt` (it and its answer travel in sealed records only), `compress` or `compress = N` (it and its answer
-/// are compressed from N bytes on, see below), `priority = "..."` (`"control"`, `"high"`,
-/// `"normal"` or `"bulk"`: how urgent it and its answer are where they are over 16 KiB; if nothing is said, what is over
-/// 1 MiB is bulk), `rename = "..."`, `crate = path` (where `nalix_core` is). Fields take the
+/// are compressed from N bytes on, see below), `priority = "..."` (`"control"`, `"high"`, `"normal"` or `"bulk"`: how
+/// urgent it and its answer are when more waits than the link takes; if nothing is said, what is over 1 MiB is bulk, and
+/// all else normal), `rename = "..."`, `crate = path` (where `nalix_core` is). Fields take the
 /// `#[wire(...)]` attributes of `derive(Wire)`, which this macro includes.
 ///
 /// What is marked `encrypt` never leaves on a connection that is not secured: the sender gets an `EncryptionRequired`

@@ -42,11 +42,12 @@ impl State {
 
     /// Nobody waits for the answer to a request any more. Returns whether the peer has to be told by a Cancel.
     pub(super) fn cancel(&mut self, id: CallId) -> bool {
+        if self.out.withdraw(id) {
+            self.calls.forget(id);
+            return false;
+        }
         match self.out.give_up(true, id) {
-            None => {
-                self.out.drop_upload(id);
-                true
-            }
+            None => true,
             // The end that the message has come to says it.
             Some(TakenBack { begun: true, .. }) => false,
             Some(TakenBack { begun: false, .. }) => {

@@ -94,15 +94,10 @@ impl Outbound {
         }
     }
 
-    /// Takes a message back that waits for its turn: our request `id` and what belongs to it, or else the answer to the peer's
-    /// if that goes in fragments. What has gone of it is declared void. `None` if there is no such message.
+    /// Takes a message back that goes in fragments: our request `id`, or else the answer to the peer's. What has gone of it
+    /// is declared void. `None` if there is no such message.
     pub fn give_up(&mut self, request: bool, id: CallId) -> Option<TakenBack> {
-        let queues = self.queues.as_mut()?;
-        if request && queues.forget(id, true) {
-            self.put_last();
-            return Some(TakenBack { cover: Cover::Plain, begun: false, priority: Priority::Normal });
-        }
-        let GivenUp { cover, priority, begun } = queues.give_up(request, id)?;
+        let GivenUp { cover, priority, begun } = self.queues.as_mut()?.give_up(request, id)?;
         if let Some(slot) = begun {
             self.close_unless_fits(cover);
             self.open_record(cover);
@@ -111,6 +106,14 @@ impl Outbound {
         }
         self.put_last();
         Some(TakenBack { cover, begun: begun.is_some(), priority })
+    }
+
+    /// Takes our request `id` back if it waits for its turn in a frame, and what belongs to it. Returns whether it was there.
+    pub fn withdraw(&mut self, id: CallId) -> bool {
+        let Some(queues) = &mut self.queues else { return false };
+        let found = queues.forget(id, true);
+        self.put_last();
+        found
     }
 
     /// Takes back what still waits of the upload of our call `id`: it has been answered, and its id may be used again.
