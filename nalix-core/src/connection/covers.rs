@@ -111,8 +111,8 @@ fn packet<P: Packet>(kind: FrameKind, sealed: bool, packet: &P) -> Frame {
     Frame { opcode: P::OPCODE, ..frame(kind, sealed, &to_vec(packet).unwrap()) }
 }
 
-fn handle(driver: &mut Driver<MemoryLink>, frame: Frame) -> Result<(), ProtocolError> {
-    driver.handle_frame(frame, &mut Context::from_waker(Waker::noop())).map(drop)
+fn handle(driver: &mut Driver<MemoryLink>, mut frame: Frame) -> Result<(), ProtocolError> {
+    driver.handle_frame(&mut frame, &mut Context::from_waker(Waker::noop())).map(drop)
 }
 
 /// What the driver has to say.

@@ -26,6 +26,7 @@ impl<L: Link> Driver<L> {
     pub(super) fn handle_frames(&mut self, cx: &mut Context<'_>) -> Option<CloseReason> {
         let mut closed = None;
         let mut seen = 0usize;
+        let mut frame = Frame::empty();
         self.unhandled = false;
         // What comes behind a goodbye, whoever said it, is not executed.
         while !self.phase.is_closing() {
@@ -36,9 +37,9 @@ impl<L: Link> Driver<L> {
                 break;
             }
             self.inbound.set_reassembly(self.options.reassembly.saturating_sub(self.inbox.held()));
-            let handled = match self.inbound.next_frame() {
-                Ok(Some(frame)) => self.handle_frame(frame, cx),
-                Ok(None) => break,
+            let handled = match self.inbound.read_frame(&mut frame) {
+                Ok(true) => self.handle_frame(&mut frame, cx),
+                Ok(false) => break,
                 Err(error) => Err(error),
             };
             match handled {
@@ -58,14 +59,15 @@ impl<L: Link> Driver<L> {
         closed
     }
 
+    /// Takes the payload of a frame, and leaves its place to the next.
     #[inline]
     pub(super) fn handle_frame(
         &mut self,
-        frame: Frame,
+        frame: &mut Frame,
         cx: &mut Context<'_>,
     ) -> Result<Option<CloseReason>, ProtocolError> {
         if let Some(why) = frame.unfinished {
-            self.handle_unfinished(&frame, why)?;
+            self.handle_unfinished(frame, why)?;
             return Ok(None);
         }
         let cover = Cover::of(frame.sealed);
@@ -76,10 +78,12 @@ impl<L: Link> Driver<L> {
             }
             FrameKind::Notify => self.handle_push(frame, cx),
             FrameKind::Reply => {
-                self.answers.push((frame.id, cover, Arrival::Answer(Answer::Reply(frame.payload))));
+                let payload = std::mem::take(&mut frame.payload);
+                self.answers.push((frame.id, cover, Arrival::Answer(Answer::Reply(payload))));
             }
             FrameKind::Error => {
-                self.answers.push((frame.id, cover, Arrival::Answer(Answer::Error(frame.payload))));
+                let payload = std::mem::take(&mut frame.payload);
+                self.answers.push((frame.id, cover, Arrival::Answer(Answer::Error(payload))));
             }
             FrameKind::Item | FrameKind::End | FrameKind::Credit => self.handle_stream_frame(frame)?,
             FrameKind::Cancel if frame.upload => self.handle_stream_frame(frame)?,
@@ -134,7 +138,7 @@ impl<L: Link> Driver<L> {
         Ok(())
     }
 
-    pub(super) fn handle_packet(&mut self, frame: Frame, kind: CallKind, cx: &mut Context<'_>) {
+    pub(super) fn handle_packet(&mut self, frame: &mut Frame, kind: CallKind, cx: &mut Context<'_>) {
         let id = (kind == CallKind::Request).then_some(frame.id);
         // An answer goes as its request has come: one that is sealed never answers what anyone can have forged.
         let cover = Cover::of(frame.sealed);
@@ -177,10 +181,10 @@ impl<L: Link> Driver<L> {
         }
         // Put together where it goes, since it is too large to be handed around for nothing.
         let context = self.context.for_call(frame.opcode, deadline.map(tokio::time::Instant::into_std));
-        let context = context.with_entries(frame.entries);
+        let context = context.with_entries(frame.entries.take());
         let buffer = self.buffers.pop().unwrap_or_default();
         let reply = ReplyBuffer::new(buffer, self.context.max_message());
-        let mut call = Call::new(kind, route, context, frame.payload, reply);
+        let mut call = Call::new(kind, route, context, std::mem::take(&mut frame.payload), reply);
         if route.is_streaming() && id.is_some() {
             call = self.add_streams(call, &ticket);
         }

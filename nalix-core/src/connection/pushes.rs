@@ -7,7 +7,7 @@ use crate::{controller::CallKind, link::Link, peer::Pushed, session::Frame};
 
 impl<L: Link> Driver<L> {
     /// Subscribers are not served in turn with handlers: each has a queue of its own.
-    pub(super) fn handle_push(&mut self, frame: Frame, cx: &mut Context<'_>) {
+    pub(super) fn handle_push(&mut self, frame: &mut Frame, cx: &mut Context<'_>) {
         let pushed = if self.phase.is_open() {
             self.shared.pushes.publish(frame.opcode, frame.sealed, &frame.payload)
         } else {

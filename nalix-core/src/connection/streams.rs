@@ -16,8 +16,9 @@ use crate::{
 
 impl<L: Link> Driver<L> {
     /// Handles an Item, End or Credit frame, or the Cancel of an upload.
-    pub(super) fn handle_stream_frame(&mut self, frame: Frame) -> Result<(), ProtocolError> {
-        let Frame { kind, upload, id, payload, sealed, .. } = frame;
+    pub(super) fn handle_stream_frame(&mut self, frame: &mut Frame) -> Result<(), ProtocolError> {
+        let Frame { kind, upload, id, sealed, .. } = *frame;
+        let payload = std::mem::take(&mut frame.payload);
         let cover = Cover::of(sealed);
         let arrival = match (kind, upload) {
             (FrameKind::Item, false) => Arrival::Items(payload),

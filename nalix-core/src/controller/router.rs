@@ -21,11 +21,14 @@ pub struct Route {
     handler: u16,
     /// `u16::MAX` where there is none.
     lane: u16,
-    sealed: bool,
-    streams: bool,
-    uploads: bool,
+    /// Of the bits below. Routes are small, since a call has one and is moved around.
+    traits: u8,
     priority: Option<Priority>,
 }
+
+const SEALED: u8 = 1;
+const STREAMS: u8 = 2;
+const UPLOADS: u8 = 4;
 
 impl Route {
     /// The lane whose packets run one after the other, if it has one. Lanes are numbered from 0.
@@ -36,26 +39,26 @@ impl Route {
     /// Whether its packet is answered with a stream.
     #[inline]
     pub(crate) fn streams(self) -> bool {
-        self.streams
+        self.traits & STREAMS != 0
     }
 
     /// Whether there is any stream.
     #[inline]
     pub(crate) fn is_streaming(self) -> bool {
-        self.streams || self.uploads
+        self.traits & (STREAMS | UPLOADS) != 0
     }
 
     /// Whether an upload follows its packet.
     #[inline]
     pub(crate) fn uploads(self) -> bool {
-        self.uploads
+        self.traits & UPLOADS != 0
     }
 
     /// Whether its packet is taken from sealed records only; see [`HandlerSpec::encrypt`]. Whoever receives the packet
     /// checks it, before a [`Call`] is made: [`Router::dispatch`] does not.
     #[inline]
     pub fn needs_sealing(self) -> bool {
-        self.sealed
+        self.traits & SEALED != 0
     }
 
     /// How urgent the packet's answer is if it does not fit a frame; see [`Packet::PRIORITY`](crate::Packet::PRIORITY).
@@ -66,8 +69,7 @@ impl Route {
 }
 
 const NONE: u16 = u16::MAX;
-const NOWHERE: Route =
-    Route { handler: NONE, lane: NONE, sealed: false, streams: false, uploads: false, priority: None };
+const NOWHERE: Route = Route { handler: NONE, lane: NONE, traits: 0, priority: None };
 
 /// Every handler of a server or client, found by opcode. Cheap to clone.
 #[derive(Clone)]
@@ -198,14 +200,7 @@ impl Router {
                 }
             };
             let handler = u16::try_from(i).unwrap_or(NONE);
-            *slot = Route {
-                handler,
-                lane,
-                sealed: spec.encrypt,
-                streams: spec.streams,
-                uploads: spec.uploads,
-                priority: spec.priority,
-            };
+            *slot = Route { handler, lane, traits: traits_of(spec), priority: spec.priority };
         }
         Ok(Router { table: Arc::new(Table { routes, handlers, hooks, lanes: lanes.len(), states }) })
     }
@@ -267,6 +262,11 @@ impl Future for RouterFuture {
             None => Poll::Pending,
         }
     }
+}
+
+fn traits_of(spec: &HandlerSpec) -> u8 {
+    let bit = |set: bool, bit: u8| if set { bit } else { 0 };
+    bit(spec.encrypt, SEALED) | bit(spec.streams, STREAMS) | bit(spec.uploads, UPLOADS)
 }
 
 trait Hooks: Send + Sync {

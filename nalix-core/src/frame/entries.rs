@@ -25,16 +25,10 @@ pub const MAX_KEY: usize = 64;
 /// assert_eq!(entries.get("region"), None);
 /// # Ok::<(), nalix_core::error::EncodeError>(())
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct Entries {
-    /// As in the block, and known to be well-formed.
-    encoded: Arc<[u8]>,
-}
-
-impl Default for Entries {
-    fn default() -> Self {
-        Self { encoded: Arc::from([]) }
-    }
+    /// As in the block, and known to be well-formed. One pointer wide, since calls without any are moved around, too.
+    encoded: Arc<Vec<u8>>,
 }
 
 impl fmt::Debug for Entries {
@@ -51,7 +45,7 @@ impl Entries {
             put(&mut encoded, value.len());
             encoded.extend_from_slice(value);
         }
-        Self { encoded: encoded.into() }
+        Self { encoded: Arc::new(encoded) }
     }
 
     /// Adds a pair behind the others.
@@ -71,12 +65,11 @@ impl Entries {
         if len > MAX_ENTRIES || self.encoded.len() + 1 + varint::len(len as u64) + len > MAX_ENTRIES {
             return Err(EncodeError::Metadata { what: "all entries together are over 1,012 bytes" });
         }
-        let mut encoded = self.encoded.to_vec();
-        put(&mut encoded, len);
+        let encoded = Arc::make_mut(&mut self.encoded);
+        put(encoded, len);
         encoded.push(key.len() as u8);
         encoded.extend_from_slice(key.as_bytes());
         encoded.extend_from_slice(value);
-        self.encoded = encoded.into();
         Ok(())
     }
 
@@ -87,7 +80,7 @@ impl Entries {
 
     /// All keys and values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        let mut rest = &*self.encoded;
+        let mut rest = self.encoded.as_slice();
         std::iter::from_fn(move || {
             let (_, behind) = rest.split_first()?;
             let (len, behind) = varint::split(behind).ok()?;

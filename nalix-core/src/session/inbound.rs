@@ -43,6 +43,23 @@ pub struct Frame {
     pub unfinished: Option<Unfinished>,
 }
 
+impl Frame {
+    /// A place for [`Inbound::read_frame`] to put frames.
+    pub fn empty() -> Self {
+        Self {
+            kind: FrameKind::Unknown(0),
+            upload: false,
+            id: CallId::new(0),
+            opcode: Opcode::new(0),
+            sealed: false,
+            metadata: Metadata::default(),
+            entries: None,
+            payload: Bytes::new(),
+            unfinished: None,
+        }
+    }
+}
+
 /// Why a message that has begun does not come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unfinished {
@@ -191,7 +208,7 @@ impl Inbound {
     pub fn next_record(&mut self) -> Result<Option<Record>, ProtocolError> {
         match self.split_record() {
             Ok(record) => Ok(record.map(|(kind, body)| Record { kind, body })),
-            Err(error) => self.fail(error),
+            Err(error) => self.fail(error, None),
         }
     }
 
@@ -199,22 +216,32 @@ impl Inbound {
     ///
     /// # Errors
     /// [`ProtocolError`] if what has arrived is no frame. It is reported once; after it nothing more comes out.
-    #[inline]
     pub fn next_frame(&mut self) -> Result<Option<Frame>, ProtocolError> {
+        let mut frame = Frame::empty();
+        Ok(self.read_frame(&mut frame)?.then_some(frame))
+    }
+
+    /// As [`Inbound::next_frame`], but puts the frame into the given place and says whether there was one: a frame that is
+    /// handed through results is moved around for longer than it takes to parse it.
+    ///
+    /// # Errors
+    /// As [`Inbound::next_frame`]; the place then holds nothing of use.
+    #[inline]
+    pub fn read_frame(&mut self, frame: &mut Frame) -> Result<bool, ProtocolError> {
         loop {
             while self.at == self.body.len() {
                 match self.open_record() {
                     Ok(Some(Opened::Frames)) => {}
-                    Ok(Some(Opened::Abort(body))) => return self.abort(body),
-                    Ok(None) => return Ok(None),
-                    Err(error) => return self.fail(error),
+                    Ok(Some(Opened::Abort(body))) => return self.abort(body, frame),
+                    Ok(None) => return Ok(false),
+                    Err(error) => return self.fail(error, false),
                 }
             }
-            match self.split_frame() {
-                Ok(Some(frame)) => return Ok(Some(frame)),
+            match self.split_frame(frame) {
+                Ok(true) => return Ok(true),
                 // A fragment, and not the last.
-                Ok(None) => {}
-                Err(error) => return self.fail(error),
+                Ok(false) => {}
+                Err(error) => return self.fail(error, false),
             }
         }
     }
@@ -232,7 +259,7 @@ impl Inbound {
         };
         match opened {
             Ok(opened) => Ok(opened.is_some()),
-            Err(error) => self.fail::<()>(error).map(|_| false),
+            Err(error) => self.fail(error, false),
         }
     }
 
@@ -314,15 +341,16 @@ impl Inbound {
         Ok(Some((kind, body.freeze())))
     }
 
+    /// Whether that has made a whole frame or message.
     #[inline]
-    fn split_frame(&mut self) -> Result<Option<Frame>, ProtocolError> {
+    fn split_frame(&mut self, frame: &mut Frame) -> Result<bool, ProtocolError> {
         let parsed = frame::parse(&self.body, self.at)?;
         if parsed.head.more || parsed.head.kind == FrameKind::Continue {
-            return self.split_fragment(parsed);
+            return self.split_fragment(parsed, frame);
         }
         let mut payload = parsed.payload;
         self.at = payload.end;
-        let (metadata, entries) = if parsed.head.metadata {
+        (frame.metadata, frame.entries) = if parsed.head.metadata {
             let block = Metadata::split(&self.body[payload.clone()])?;
             payload.start += block.len;
             (block.metadata, block.entries())
@@ -334,7 +362,7 @@ impl Inbound {
         if payload.len() > limit {
             return Err(ProtocolError::MessageTooLarge { found: payload.len(), limit });
         }
-        let payload = if payload.end < self.body.len() {
+        frame.payload = if payload.end < self.body.len() {
             self.body.slice(payload)
         } else {
             // The last frame takes the body itself, which saves counting one more user of it and one less.
@@ -343,22 +371,15 @@ impl Inbound {
             last.advance(payload.start);
             last
         };
-        Ok(Some(Frame {
-            kind,
-            upload,
-            id,
-            opcode,
-            sealed: self.sealed,
-            metadata,
-            entries,
-            payload,
-            unfinished: None,
-        }))
+        (frame.kind, frame.upload, frame.id, frame.opcode) = (kind, upload, id, opcode);
+        frame.sealed = self.sealed;
+        frame.unfinished = None;
+        Ok(true)
     }
 
-    /// Puts a fragment where it belongs. Returns the message if this was its end.
+    /// Puts a fragment where it belongs. Returns whether this was the end of its message, which `whole` is then.
     #[inline(never)]
-    fn split_fragment(&mut self, parsed: Parsed) -> Result<Option<Frame>, ProtocolError> {
+    fn split_fragment(&mut self, parsed: Parsed, whole: &mut Frame) -> Result<bool, ProtocolError> {
         let Parsed { head, payload } = parsed;
         self.at = payload.end;
         let mut bytes = &self.body[payload];
@@ -387,29 +408,21 @@ impl Inbound {
             self.body = Bytes::new();
             self.at = 0;
         }
-        Ok(done)
+        let Some(done) = done else { return Ok(false) };
+        *whole = done;
+        Ok(true)
     }
 
     /// The peer has found fault with our part of the handshake, which this side took for finished. An Abort says what a
     /// Close says.
     #[cold]
-    fn abort(&mut self, body: Bytes) -> Result<Option<Frame>, ProtocolError> {
+    fn abort(&mut self, body: Bytes, frame: &mut Frame) -> Result<bool, ProtocolError> {
         if !matches!(Control::decode(&body), Ok(Control::Close(_))) {
-            return self.fail(ProtocolError::UnexpectedRecord { found: RecordKind::Abort.name() });
+            let error = ProtocolError::UnexpectedRecord { found: RecordKind::Abort.name() };
+            return self.fail(error, false);
         }
-        let frame::Head { kind, upload, id, opcode, .. } = frame::Head::plain(FrameKind::Control);
-        let metadata = Metadata::default();
-        Ok(Some(Frame {
-            kind,
-            upload,
-            id,
-            opcode,
-            sealed: false,
-            metadata,
-            entries: None,
-            payload: body,
-            unfinished: None,
-        }))
+        *frame = Frame { kind: FrameKind::Control, payload: body, ..Frame::empty() };
+        Ok(true)
     }
 
     /// The longest payload of a message that comes in one frame.
@@ -424,12 +437,12 @@ impl Inbound {
 
     /// Drops everything, so that a decoder which is asked again after an error neither spins nor goes on half-way.
     #[cold]
-    fn fail<T>(&mut self, error: ProtocolError) -> Result<Option<T>, ProtocolError> {
+    fn fail<T>(&mut self, error: ProtocolError, nothing: T) -> Result<T, ProtocolError> {
         self.buf = BytesMut::new();
         self.body = Bytes::new();
         self.at = 0;
         self.assembly = None;
-        if std::mem::replace(&mut self.failed, true) { Ok(None) } else { Err(error) }
+        if std::mem::replace(&mut self.failed, true) { Ok(nothing) } else { Err(error) }
     }
 }
 
