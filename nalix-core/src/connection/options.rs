@@ -79,7 +79,8 @@ pub struct Options {
     /// `outbox` once more, or one packet. Zero leaves all of them out.
     pub max_latest: usize,
     /// How many bytes of large messages may wait to be written before they count against `outbox`, where small ones would
-    /// have to wait, too. Default 64 MiB. Senders of large messages wait for room here, unless none waits yet.
+    /// have to wait, too. Default 64 MiB. Senders of large messages wait for room here, unless none waits yet. A message that
+    /// goes to several connections counts in full for each of them, though they share its bytes.
     ///
     /// Too low lets large answers hold up the calls beside them; too high lets a peer that does not read take that much
     /// memory.
