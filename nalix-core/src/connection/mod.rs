@@ -12,6 +12,7 @@ mod covers;
 mod dispatch;
 mod driver;
 mod establish;
+mod flood;
 mod frames;
 mod hooks;
 mod inbox;
