@@ -103,6 +103,8 @@ fn driver(sealing: Sealing) -> (Connection, Driver<MemoryLink>, Arc<AtomicU32>) 
         calls_in: 10,
         window_out: 100,
         window_in: 100,
+        compression_out: false,
+        compression_in: false,
         sealing,
     };
     // Neither seals anything, so that a test can say what was sealed.
@@ -275,7 +277,7 @@ fn parts_of_the_streams_of_sealed_calls_are_not_taken_in_the_clear() {
             };
             assert_eq!(said(&driver).len(), 1);
             if let Err(error) = handle(&mut driver, Frame { upload, ..frame(kind, false, payload) }) {
-                driver.refuse(&error);
+                driver.refuse_peer(&error);
             }
             driver.deliver_answers();
             assert!(poll(&mut pin!(items.next())).is_pending(), "a forged {kind:?} has been believed");

@@ -17,7 +17,7 @@ use super::{
     patience::Patience,
     phase::Phase,
     timer::Timer,
-    writing::{lost, put_last},
+    writing::{Short, lost, put_last},
 };
 use crate::{
     CallId, Connection,
@@ -26,7 +26,7 @@ use crate::{
     frame::Control,
     link::Link,
     peer::{Arrival, Commands, Shared},
-    session::{Cover, Inbound},
+    session::{Cover, Inbound, ReassemblyBudget},
     status::{Advice, CloseCode, CloseReason, Code, Status},
     wire::Limits,
 };
@@ -67,10 +67,9 @@ pub struct Driver<L> {
     pub(super) answered: Vec<Answered>,
     pub(super) buffers: Vec<Vec<u8>>,
     wakers: Vec<Waker>,
-    /// Whether a call waits only for room in the outbox.
-    pub(super) short_of_room: bool,
-    /// Whether a stream waits only for room in the outbox.
-    pub(super) short_of_item_room: bool,
+    /// Of which priorities a call waits only for room in the outbox, and of which a stream does.
+    pub(super) short: Short,
+    pub(super) short_items: Short,
     /// Whether `inbound` may hold whole frames that have not been handled.
     pub(super) unhandled: bool,
     /// Whether the service has been asked for readiness that has not come yet.
@@ -128,8 +127,8 @@ impl<L: Link> Driver<L> {
             answered: Vec::new(),
             buffers: Vec::new(),
             wakers: Vec::new(),
-            short_of_room: false,
-            short_of_item_room: false,
+            short: Short::default(),
+            short_items: Short::default(),
             // The peer may have sent them together with the end of the handshake.
             unhandled: true,
             queued_for_service: false,
@@ -145,6 +144,13 @@ impl<L: Link> Driver<L> {
     /// Lets the router get more controllers while the connection lives, through `cell`.
     pub fn replaceable(mut self, cell: Arc<RouterCell>) -> Self {
         self.replacement = Some(cell);
+        self
+    }
+
+    /// Lets messages that come in fragments count for a bound that other connections share, besides their own. To be called
+    /// before it is polled.
+    pub fn share_reassembly(mut self, budget: Arc<ReassemblyBudget>) -> Self {
+        self.inbound.set_budget(budget);
         self
     }
 
@@ -232,6 +238,7 @@ impl<L: Link> Driver<L> {
         }
         self.put_off = false;
         self.send_parts();
+        self.inbound.set_held(self.inbox.held());
         self.close_when_drained();
         let flushed = self.poll_flush(cx);
         if let Poll::Ready(Err(reason)) = flushed {
@@ -242,9 +249,7 @@ impl<L: Link> Driver<L> {
         }
         self.feed_streams();
         // Room that this flush has made is news to nobody else.
-        let room = self.short_of_room && self.has_room();
-        if room || self.can_resume_streams() || (unread && self.may_read()) {
-            self.short_of_room = false;
+        if self.room_has_come() || self.can_resume_streams() || (unread && self.may_read()) {
             cx.waker().wake_by_ref();
         }
         self.arm(cx);
@@ -284,12 +289,13 @@ impl<L: Link> Driver<L> {
         let reason = self.shared.seal(reason, |out, reason| {
             put_last(out, &Control::Close(reason.clone()));
         });
+        self.inbound.drop_unfinished();
         let until = self.now().checked_add(self.options.close_timeout);
         self.phase = Phase::Closing { reason, until };
     }
 
     /// Closes for a fault of the peer's.
-    pub(super) fn refuse(&mut self, error: &ProtocolError) {
+    pub(super) fn refuse_peer(&mut self, error: &ProtocolError) {
         let code = match error {
             ProtocolError::CutRecord { .. } => CloseCode::Lost,
             error => code_of(error),
@@ -397,7 +403,7 @@ impl<L: Link> Driver<L> {
             self.wake_callers();
             match handed_out {
                 Ok(unsent) => self.must_look |= unsent,
-                Err(error) => self.refuse(&error),
+                Err(error) => self.refuse_peer(&error),
             }
         }
     }

@@ -28,8 +28,9 @@ pub struct Options {
     /// Too low makes honest packets fail; too high lets one message take that much memory until it is written.
     pub max_send: usize,
     /// How many bytes the messages may have that come in fragments, those that are not whole yet and those whose handlers
-    /// have not finished, all together. Default 64 MiB. Each counts with the length it announces. As many again may the items of
-    /// streams have that are over 16 KiB, while they come; a stream whose next item is beyond it ends with `ResourceExhausted`.
+    /// have not finished, all together; and those that come compressed in one frame and are longer than one. Default 64 MiB. Each
+    /// counts with the length it announces, before it was compressed. As many again may the items of streams have that are over
+    /// 16 KiB, while they come; a stream whose next item is beyond it ends with `ResourceExhausted`.
     ///
     /// What is beyond is refused: a request with `ResourceExhausted`, a one-way packet silently; an answer fails its call
     /// here. So that none of them is lost to slow handlers, the link is not read while one-way packets that wait for their
@@ -65,11 +66,19 @@ pub struct Options {
     /// no fewer than `max_calls`. Too low makes windows small, down to one byte; too high lets each connection take that much
     /// memory.
     pub stream_budget: usize,
-    /// Senders wait once this many bytes wait to be written. Default 1 MiB, at least 1.
+    /// Whether messages may be compressed: those of packets marked `compress`, in either direction. Default `true`. The peer
+    /// learns it in the handshake, and does not compress what it sends here if this side does not.
+    ///
+    /// `false` takes more bandwidth; `true` lets a peer make this side inflate a message of up to `max_message` bytes by
+    /// sending a 255th of that.
+    pub compression: bool,
+    /// Senders wait once this many bytes wait to be written of the [`Priority`](crate::packet::Priority) of their packet.
+    /// Default 1 MiB, at least 1.
     ///
     /// Too low makes senders wait for each flush; too high lets a peer that does not read take that much memory.
     pub outbox: usize,
-    /// Packets that are sent as droppable are left out while this many bytes wait to be written, or as many as `outbox`.
+    /// Packets that are sent as droppable are left out while this many bytes of their priority wait to be written, or as many
+    /// as `outbox`.
     /// Default 64 KiB.
     ///
     /// Too low leaves packets out at every burst; too high lets a peer that reads slowly get them late. Zero leaves all of
@@ -81,9 +90,10 @@ pub struct Options {
     /// `outbox` once more, or one packet. Zero leaves all of them out.
     pub max_latest: usize,
     /// How many bytes of large messages may wait to be written before they count against `outbox`, where small ones would
-    /// have to wait, too. Default 64 MiB. Senders of large messages wait for room here, unless none waits yet. As many again may
-    /// the items of handlers' streams have that are over 16 KiB and wait for credit; a stream whose next item is beyond it, and
-    /// not the only one, ends with `ResourceExhausted`.
+    /// have to wait, too. Default 64 MiB. Senders of large messages wait for room here, unless none waits yet. A message that
+    /// goes to several connections counts in full for each of them, though they share its bytes. As many again may the items of
+    /// handlers' streams have that are over 16 KiB and wait for credit; a stream whose next item is beyond it, and not the only
+    /// one, ends with `ResourceExhausted`.
     ///
     /// Too low lets large answers hold up the calls beside them; too high lets a peer that does not read take that much
     /// memory.
@@ -123,6 +133,7 @@ impl Default for Options {
             push_queue: 256,
             stream_window: 64 << 10,
             stream_budget: 32 << 20,
+            compression: true,
             outbox: 1 << 20,
             drop_mark: 64 * 1024,
             max_latest: 1_024,
@@ -160,7 +171,7 @@ impl Options {
     pub(super) fn params(&self, contracts: Contracts) -> Params {
         let window = self.streams().first_window(self.max_calls);
         let mut params = Params::new(self.max_message, self.max_calls, contracts).with_streams(window);
-        params.max_send = self.max_send;
+        (params.max_send, params.compression) = (self.max_send, self.compression);
         params
     }
 }

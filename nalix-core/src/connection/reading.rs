@@ -1,4 +1,4 @@
-//! The driver's way in: from the link to the frames that have been received.
+//! The driver's way in: from the link to the bytes that have been received.
 
 use std::{
     io,
@@ -12,26 +12,6 @@ use crate::{
 };
 
 impl<L: Link> Driver<L> {
-    /// Reading goes on while the connection is open, whatever waits to be written: replies must get through. Only a
-    /// peer that floods us with what costs memory is left unread.
-    pub(super) fn may_read(&self) -> bool {
-        !self.is_flooded() && self.backlog < self.max_backlog()
-    }
-
-    /// Whether more one-way packets wait than may.
-    pub(super) fn is_flooded(&self) -> bool {
-        let queued = self.inbox.queued_one_way();
-        let limit = self.options.max_queued;
-        // A handler may be waiting for the peer's answer, which must not wait behind what floods us.
-        let many = queued >= limit || self.inbox.queued_bytes() > self.options.reassembly / 2;
-        many && (queued >= limit.saturating_mul(16) || self.shared.in_flight() == 0)
-    }
-
-    /// How much a peer may make us owe it before it is left unread.
-    pub(super) fn max_backlog(&self) -> usize {
-        self.options.outbox.saturating_mul(2).saturating_add(MIN_HEADROOM)
-    }
-
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let read = self.link.poll_read(cx, self.inbound.buffer());
         if let Poll::Ready(Ok(n)) = read {
@@ -51,6 +31,3 @@ impl<L: Link> Driver<L> {
         CloseReason { message, ..CloseReason::new(CloseCode::Lost, "").by(Side::Peer) }
     }
 }
-
-/// How far the outbox may be over its limit before the peer is not read, besides once more the limit.
-const MIN_HEADROOM: usize = 64 * 1024;

@@ -9,10 +9,11 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-use super::inbox::Ticket;
+use super::{inbox::Ticket, writing::Short};
 use crate::{
     controller::{Items, Panicked, Reply, ReplyFuture, caught},
     frame::FRAGMENT,
+    packet::Priority,
     peer::granted,
     status::{Code, Status},
 };
@@ -69,6 +70,24 @@ struct Stream {
 impl Stream {
     fn rest(&self) -> usize {
         self.rest.len() - self.at
+    }
+}
+
+/// How many bytes of items there is room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rooms {
+    /// In all.
+    One(usize),
+    /// For each priority.
+    Each([usize; 4]),
+}
+
+impl Rooms {
+    fn of(&mut self, priority: Priority) -> &mut usize {
+        match self {
+            Rooms::One(room) => room,
+            Rooms::Each(rooms) => &mut rooms[priority.index()],
+        }
     }
 }
 
@@ -218,9 +237,11 @@ impl Running {
         }
     }
 
-    /// Gives the next parts of items that go in parts to `send`, which returns whether there is room for more. Each stream has
-    /// its turn. Returns whether there was room for all; some may be left for the next time.
-    pub(super) fn send_parts(&mut self, mut send: impl FnMut(&Ticket, &[u8]) -> bool) -> bool {
+    /// Gives the next parts of items that go in parts to `send`, which says whether there is room for more, or `None` if there
+    /// was none for this one. Each stream has its turn; some parts may be left for the next time.
+    pub(super) fn send_parts(&mut self, mut send: impl FnMut(&Ticket, &[u8]) -> Option<bool>) {
+        // Those for which there was no room are the first when there is.
+        let mut refused = Vec::new();
         for _ in 0..self.parted.len() {
             let Some(index) = self.parted.pop_front() else { break };
             let Some(Task { ticket, stream: Some(stream), .. }) =
@@ -232,16 +253,23 @@ impl Running {
                 // An earlier user of the slot was meant.
                 continue;
             }
-            let mut room = true;
+            let before = stream.at;
             for _ in 0..BURST {
                 let n = stream.rest().min(stream.credit).min(FRAGMENT);
-                if n == 0 || !room {
+                if n == 0 {
                     break;
                 }
-                room = send(ticket, &stream.rest[stream.at..stream.at + n]);
+                let Some(more) = send(ticket, &stream.rest[stream.at..stream.at + n]) else { break };
                 stream.at += n;
                 stream.credit -= n;
                 self.rest -= n;
+                if !more {
+                    break;
+                }
+            }
+            if stream.at == before {
+                refused.push(index);
+                continue;
             }
             stream.listed = false;
             if stream.rest() == 0 {
@@ -250,11 +278,10 @@ impl Running {
                 self.recycle(buffer);
             }
             self.list(index);
-            if !room {
-                return false;
-            }
         }
-        true
+        for index in refused.into_iter().rev() {
+            self.parted.push_front(index);
+        }
     }
 
     /// Whether an item goes in parts, and has credit for the next.
@@ -283,15 +310,25 @@ impl Running {
         !self.hungry.is_empty()
     }
 
-    /// Lets streams go on that have credit, one after the other, while they share `room` bytes. Returns whether there was
-    /// enough for all.
-    pub(super) fn feed(&mut self, mut room: usize) -> bool {
-        while let Some(index) = self.hungry.pop_front() {
-            if room == 0 {
-                self.hungry.push_front(index);
-                return false;
+    /// Lets streams go on that have credit, one after the other, while there is room. Returns the priorities that have been
+    /// short of it.
+    pub(super) fn feed(&mut self, mut rooms: Rooms) -> Short {
+        let mut short = Short::default();
+        for _ in 0..self.hungry.len() {
+            let Some(index) = self.hungry.pop_front() else { break };
+            let Some(task) = self.slots.get_mut(index).and_then(|slot| slot.task.as_mut()) else { continue };
+            let priority = task.ticket.priority.unwrap_or_default();
+            let Some(stream) = &mut task.stream else { continue };
+            let room = rooms.of(priority);
+            if *room == 0 {
+                short.set(priority);
+                if matches!(rooms, Rooms::One(_)) {
+                    self.hungry.push_front(index);
+                    break;
+                }
+                self.hungry.push_back(index);
+                continue;
             }
-            let Some(stream) = self.stream(index) else { continue };
             stream.listed = false;
             if stream.rest() > 0 {
                 // It was here before its last item turned out to be too long.
@@ -300,9 +337,9 @@ impl Running {
             }
             let bytes = stream.credit.min(FRAGMENT);
             stream.items.allow(bytes);
-            room = room.saturating_sub(bytes);
+            *room = room.saturating_sub(bytes);
         }
-        true
+        short
     }
 
     fn stream(&mut self, index: usize) -> Option<&mut Stream> {

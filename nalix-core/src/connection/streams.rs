@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{driver::Driver, inbox::Ticket};
+use super::{answers::Way, driver::Driver, inbox::Ticket, running::Rooms, writing::Short};
 use crate::{
-    CallId,
     controller::{Call, CallUpload, Items, Reply},
     error::ProtocolError,
     frame::{FrameKind, Head},
     link::Link,
+    packet::Priority,
     peer::{Answer, Arrival},
     session::{Cover, Frame},
     wire::{Limits, Reader},
@@ -18,12 +18,12 @@ impl<L: Link> Driver<L> {
     /// Handles an Item, End or Credit frame, or the Cancel of an upload.
     pub(super) fn handle_stream_frame(&mut self, frame: &mut Frame) -> Result<(), ProtocolError> {
         let Frame { kind, upload, id, sealed, .. } = *frame;
-        let payload = std::mem::take(&mut frame.payload);
+        let (payload, entries) = (std::mem::take(&mut frame.payload), frame.entries.take());
         let cover = Cover::of(sealed);
         let arrival = match (kind, upload) {
             (FrameKind::Item, false) => Arrival::Items(payload),
             (FrameKind::Item, true) => Arrival::Chunks(payload),
-            (FrameKind::End, false) => Arrival::Answer(Answer::End(payload)),
+            (FrameKind::End, false) => Arrival::Answer(Answer::End(payload).with(entries)),
             (FrameKind::End, true) => Arrival::UploadEnd(payload),
             (FrameKind::Credit, _) => {
                 self.check_cover(cover, "credit")?;
@@ -58,10 +58,11 @@ impl<L: Link> Driver<L> {
     }
 
     /// Sends items of a stream of which more follow.
-    pub(super) fn send_items(&mut self, id: CallId, cover: Cover, reply: Reply) {
+    pub(super) fn send_items(&mut self, way: Way, reply: Reply) {
+        let Way { id, cover, priority, compress } = way;
         let head = Head::of_call(FrameKind::Item, id);
         // A stream makes no batch that is too large.
-        drop(self.append_reply(|out| out.append_items(cover, head, reply.body())));
+        drop(self.append_reply(|out| out.append_items_from(compress, priority, cover, head, reply.body())));
         self.inbox.running().recycle(reply.into_buffer());
     }
 
@@ -71,17 +72,20 @@ impl<L: Link> Driver<L> {
             return;
         }
         let most = self.item_room();
-        let Self { inbox, shared, backlog, .. } = self;
-        let room = *backlog < most
-            && inbox.running().send_parts(|ticket, items| {
-                if let Some(id) = ticket.id {
-                    let head = Head::of_call(FrameKind::Item, id);
-                    *backlog = shared.append(|out| drop(out.append_items(ticket.cover, head, items)));
-                }
-                *backlog < most
-            });
+        let Self { inbox, shared, backlog, short_items, .. } = self;
+        inbox.running().send_parts(|ticket, items| {
+            let Way { id, cover, priority, compress } = ticket.way()?;
+            let of = priority.unwrap_or_default();
+            if *backlog >= most && shared.backlog_for(of) >= most {
+                short_items.set(of);
+                return None;
+            }
+            let head = Head::of_call(FrameKind::Item, id);
+            *backlog =
+                shared.append(|out| drop(out.append_items_from(compress, priority, cover, head, items)));
+            Some(*backlog < most)
+        });
         self.must_look = true;
-        self.short_of_item_room |= !room;
     }
 
     /// Lets streams go on as far as there is room for their items.
@@ -89,17 +93,32 @@ impl<L: Link> Driver<L> {
         if !self.inbox.running().is_hungry() || self.phase.is_closing() {
             return;
         }
-        let room = self.item_room().saturating_sub(self.backlog);
-        if !self.inbox.running().feed(room) {
-            self.short_of_item_room = true;
+        let most = self.item_room();
+        let mut rooms = Rooms::One(most.saturating_sub(self.backlog));
+        if rooms == Rooms::One(0) {
+            // What waits may be of one priority, while the others have room.
+            let room = |priority| most.saturating_sub(self.shared.backlog_for(priority));
+            rooms = Rooms::Each(Priority::ALL.map(room));
         }
+        self.short_items |= self.inbox.running().feed(rooms);
     }
 
     /// Whether streams that had to wait for room can go on. Asked once a turn.
     pub(super) fn can_resume_streams(&mut self) -> bool {
-        let waiting = self.short_of_item_room || self.inbox.running().has_parts();
-        let resume = waiting && !self.phase.is_closing() && self.backlog < self.item_room();
-        self.short_of_item_room &= !resume;
+        if self.phase.is_closing() {
+            return false;
+        }
+        let most = self.item_room();
+        let short = std::mem::take(&mut self.short_items);
+        let is_short = short != Short::default();
+        let resume = if self.backlog < most {
+            is_short || self.inbox.running().has_parts()
+        } else {
+            Priority::ALL.into_iter().any(|p| short.is_set(p) && self.shared.backlog_for(p) < most)
+        };
+        if !resume {
+            self.short_items = short;
+        }
         resume
     }
 

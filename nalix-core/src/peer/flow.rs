@@ -9,7 +9,7 @@ use super::{
     budget::Budget,
     calls::{Answer, Key as CallKey},
 };
-use crate::{CallId, session::Cover};
+use crate::{CallId, packet::Priority, session::Cover};
 
 /// A conversation with a stream in it: in, out, or both ways.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub(super) struct Flow {
     pub(super) call: Owner,
     /// How the request has gone, and how items go.
     pub(super) cover: Cover,
+    /// That of the request, if the call is ours.
+    pub(super) priority: Option<Priority>,
     pub(super) incoming: Option<Receiving>,
     pub(super) outgoing: Option<Sending>,
     /// How it has ended. Items that have arrived before are still there.
@@ -178,11 +180,13 @@ impl Receiving {
 pub(super) struct Sending {
     /// How many bytes may still be sent.
     credit: usize,
+    /// From how many bytes on the items of a frame are compressed.
+    pub(super) compress: Option<usize>,
     /// Items that wait to become frames, behind `at` bytes that have become some. The last of them may go beyond the
     /// credit, and waits for more.
     pending: Vec<u8>,
     at: usize,
-    /// Whether nothing may be sent yet, since the request goes in fragments and is not whole.
+    /// Whether nothing may be sent yet, since the request waits for its turn or goes in fragments.
     pub(super) held: bool,
     /// Whether it is in the list of those that have something to send.
     pub(super) listed: bool,
@@ -204,9 +208,10 @@ impl fmt::Debug for Sending {
 pub(super) struct TooMuchCredit;
 
 impl Sending {
-    pub(super) fn new(window: usize, held: bool) -> Self {
+    pub(super) fn new(window: usize, compress: Option<usize>, held: bool) -> Self {
         Self {
             credit: window,
+            compress,
             pending: Vec::new(),
             at: 0,
             held,

@@ -14,6 +14,7 @@ use crate::{
     CallId,
     error::ProtocolError,
     frame::{FrameKind, Head},
+    packet::Priority,
     session::{Cover, Outbound, max_items},
 };
 
@@ -127,6 +128,7 @@ impl Flows {
         let key = self.insert(Flow {
             call: Owner::Peers(id),
             cover,
+            priority: None,
             incoming: Some(Receiving::new(self.budget.first(), now)),
             outgoing: None,
             end: None,
@@ -259,15 +261,17 @@ impl Flows {
     /// Makes frames of the items that wait in one flow and have credit, and of its end if that comes next.
     pub(super) fn send(&mut self, key: Key, out: &mut Outbound) {
         let Some(flow) = self.get(key) else { return };
-        let (Owner::Ours(call), cover) = (flow.call, flow.cover) else { return };
+        let (Owner::Ours(call), cover, priority) = (flow.call, flow.cover, flow.priority) else { return };
         let head = Head::of_upload(FrameKind::Item, call.id());
         let most = max_items(out.max_message());
         self.change(key, |outgoing| {
+            let compress = outgoing.compress;
             for _ in 0..BURST {
                 if outgoing.sendable() == 0 {
                     break;
                 }
-                let appended = outgoing.send(most, |items| out.append_items(cover, head, items));
+                let appended = outgoing
+                    .send(most, |items| out.append_items_from(compress, priority, cover, head, items));
                 if let Err(error) = appended {
                     tracing::error!(%error, "items cannot be sent");
                 }
@@ -276,7 +280,7 @@ impl Flows {
                 && outgoing.waiting() == 0
                 && let Some(end) = outgoing.end.take()
             {
-                put_end(out, cover, call.id(), &end);
+                put_end(out, (priority, cover), call.id(), &end);
             }
         });
     }
@@ -335,10 +339,10 @@ impl Flow {
 }
 
 /// Appends the end of an upload.
-fn put_end(out: &mut Outbound, cover: Cover, id: CallId, end: &[u8]) {
+fn put_end(out: &mut Outbound, (priority, cover): (Option<Priority>, Cover), id: CallId, end: &[u8]) {
     let head = Head::of_upload(FrameKind::End, id);
     // A status is never too large.
-    drop(out.append_error(cover, head, end.len(), |w| w.put(end)));
+    drop(out.append_error_as(priority, cover, head, None, end.len(), |w| w.put(end)));
 }
 
 /// How many frames one upload makes before others get their turn.

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use super::{
     StreamError,
+    attached::Attached,
     calls::Answer,
     cut::{Cut, Unfit, find},
     flow::{Ending, Flow, Owner},
@@ -26,7 +27,7 @@ use super::{
 use crate::{
     CallId, Wire,
     error::{DecodeError, DecodeErrorKind},
-    frame::{FrameKind, Head, Metadata, decode_failure},
+    frame::{Entries, FrameKind, Head, Metadata, decode_failure},
     packet::{NoError, decode_value},
     session::Cover,
     status::{CloseCode, CloseReason, Code, Failure, Status},
@@ -69,6 +70,8 @@ pub struct Incoming<T, E = NoError> {
     frames: VecDeque<Bytes>,
     /// An item of which a part has come.
     cut: Option<Box<Cut>>,
+    /// What has come with the end.
+    trailers: Attached,
     /// Bytes taken out of here that the sender has not been told of.
     consumed: usize,
     /// From how many on it is told.
@@ -96,6 +99,7 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
             at: 0,
             frames: VecDeque::new(),
             cut: None,
+            trailers: Attached::default(),
             consumed: 0,
             tell_at: 1,
             items: PhantomData,
@@ -104,9 +108,22 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
 
     /// The next item; `None` when there are no more.
     ///
-    /// Cancel safe: dropped before it is done, it has taken nothing.
+    /// Cancel safe: dropped before it is done, it has taken nothing. A timeout around it limits the wait for one item: it
+    /// does not end a loop while items are there at once. The whole stream is limited by
+    /// [`OpenBuilder::timeout`](crate::OpenBuilder::timeout).
     pub async fn next(&mut self) -> Option<Result<T, StreamError<E>>> {
         poll_fn(|cx| self.poll_next_item(cx)).await
+    }
+
+    /// The value of the first pair with this key that the other side has attached to the end of the stream, whichever that
+    /// was. There is none before the end has been handed out, and none at the end of an upload.
+    pub fn metadata(&self, key: &str) -> Option<&[u8]> {
+        self.trailers.good()?.get(key)
+    }
+
+    /// All keys and values that have come with the end, in order.
+    pub fn all_metadata(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.trailers.good().into_iter().flat_map(Entries::iter)
     }
 
     fn poll_next_item(&mut self, cx: &Context<'_>) -> Poll<Option<Result<T, StreamError<E>>>> {
@@ -136,7 +153,7 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
                     let reason = raw.shared.close_reason();
                     let cut = self.cut.is_some();
                     self.stop();
-                    let end = ending_of(ending, reason, late);
+                    let end = self.end_of(ending, reason, late);
                     let end = end.or_else(|| cut.then(|| StreamError::Decode(cut_off())));
                     return Poll::Ready(end.map(Err));
                 }
@@ -146,6 +163,14 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
                 }
             }
         }
+    }
+
+    #[cold]
+    fn end_of(&mut self, ending: Ending, reason: Option<CloseReason>, late: bool) -> Option<StreamError<E>> {
+        let Ending::Answered(answer) = ending else { return ending_of(ending, reason, late) };
+        let (answer, entries) = answer.split();
+        self.trailers = entries.into();
+        ending_of(Ending::Answered(answer), reason, late)
     }
 
     /// The next item, unless it goes on in a frame that is not here yet.
@@ -270,7 +295,7 @@ fn ending_of<E: Wire>(ending: Ending, reason: Option<CloseReason>, late: bool) -
     let body = match ending {
         Ending::Answered(Answer::End(body)) if body.is_empty() => return None,
         Ending::Answered(Answer::End(body) | Answer::Error(body)) => body,
-        Ending::Answered(Answer::Reply(_)) => {
+        Ending::Answered(Answer::Reply(_) | Answer::Attached(_)) => {
             return Some(StreamError::Decode(DecodeErrorKind::Custom("a reply instead of a stream").into()));
         }
         Ending::Answered(Answer::Lost { .. }) => {
@@ -403,7 +428,7 @@ pub(super) fn give_up(shared: &Shared, state: &mut State, call: super::calls::Ke
     if !state.calls.abandon(call) || state.gone().is_some() {
         return None;
     }
-    if state.cancel_large(call.id()) {
+    if state.cancel(call.id()) {
         return tell(shared, state, Some(Head::of_call(FrameKind::Cancel, call.id())));
     }
     shared.wake_driver(state)

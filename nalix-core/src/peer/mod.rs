@@ -1,6 +1,7 @@
 //! What the rest of a program holds of a connection: the [`Connection`] handle, and behind it the outbox and the table
 //! of calls in flight that it shares with the driver.
 
+mod append;
 mod arrival;
 mod attached;
 mod attributes;
@@ -21,6 +22,7 @@ mod open;
 mod outgoing;
 mod push;
 mod request;
+mod response;
 mod resumption;
 mod send;
 mod shared;
@@ -28,6 +30,7 @@ mod waiters;
 
 pub(crate) use self::{
     arrival::Arrival,
+    attached::Attached,
     budget::StreamLimits,
     calls::Answer,
     commands::Commands,
@@ -45,7 +48,8 @@ pub use self::{
     open::{OpenBuilder, OpenFuture, Opens},
     outgoing::{Finish, Outgoing, SendChunk, Upload},
     push::{Lag, Lagged, Listener, Queue, Subscription},
-    request::{RequestBuilder, RequestFuture},
+    request::{RequestBuilder, RequestFuture, ResponseBuilder, ResponseFuture},
+    response::Response,
     resumption::Resumption,
     send::SendFuture,
 };

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::{
     Connection, Incoming, Outgoing, RequestError, Upload,
+    append::append_packet,
     calls::Calls,
     flow::{Flow, Owner, Receiving, Sending},
     flows::Key,
@@ -231,17 +232,19 @@ impl<P: Packet, O: Opens<P>> OpenFuture<P, O> {
         if let Some(reason) = state.gone() {
             return Poll::Ready(Err(RequestError::Closed(reason.clone())));
         }
+        let priority = P::PRIORITY.unwrap_or_default();
         // Whoever is still in the queue waits for its turn; one who was woken, or who finds the queue empty, has it.
         let large = large(packet);
         let queued = self.ticket.filter(|&ticket| state.waiters.update(ticket, cx.waker()));
         let had_turn = queued.is_none() && self.ticket.is_some();
-        let its_turn = had_turn || (queued.is_none() && state.waiters.is_first_caller(large));
+        let its_turn = had_turn || (queued.is_none() && state.waiters.is_first_caller(priority, large));
         if let Some(deadline) = self.deadline {
             state.note_deadline(deadline);
         }
-        if !its_turn || !state.can_call(large) {
+        if !its_turn || !state.can_call(priority, large) {
             if queued.is_none() {
-                self.ticket = Some(state.waiters.push_caller(cx.waker(), large, self.deadline, had_turn));
+                let what = (priority, large);
+                self.ticket = Some(state.waiters.push_caller(cx.waker(), what, self.deadline, had_turn));
             }
             let driver = shared.wake_driver(&mut state);
             drop(state);
@@ -298,8 +301,7 @@ fn send<P: Packet>(
     let mut slot = TakenSlot { calls, call, sent: false };
     let head = Head::request(call.id(), P::OPCODE);
     let metadata = (remaining.map(Metadata::remaining).unwrap_or_default(), None);
-    let hint = packet.size_hint();
-    let appended = out.append_as(P::PRIORITY, cover, head, metadata, hint, |w| packet.encode(w))?;
+    let appended = append_packet(out, head, metadata, packet)?;
     slot.sent = true;
     // Nothing may overtake a request that goes in fragments.
     let held = appended.position == u64::MAX;
@@ -310,8 +312,9 @@ fn send<P: Packet>(
     let key = flows.insert(Flow {
         call: Owner::Ours(call),
         cover,
+        priority: P::PRIORITY,
         incoming,
-        outgoing: streaming.outgoing.then(|| Sending::new(window_out, held)),
+        outgoing: streaming.outgoing.then(|| Sending::new(window_out, P::COMPRESS, held)),
         end: None,
         handles: u8::from(streaming.incoming) + u8::from(streaming.outgoing),
         reader: None,

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    future::Future,
+    future::{Future, poll_fn},
     marker::PhantomData,
     pin::Pin,
     sync::Arc,
@@ -12,7 +12,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    RequestError, SendError,
+    RequestError, Response, SendError,
     flow::{Ending, Owner, Sending},
     flows::Key,
     incoming::give_up,
@@ -23,7 +23,7 @@ use super::{
 use crate::{
     Wire,
     error::EncodeError,
-    frame::encode_status,
+    frame::{Entries, encode_status},
     packet::UploadRequest,
     session::max_items,
     status::{Code, Status},
@@ -171,6 +171,7 @@ impl<T: Encode> Future for SendChunk<'_, T> {
             return Poll::Pending;
         }
         let Some(flow) = state.flows.get(this.raw.key) else { return Poll::Ready(Err(SendError::Stopped)) };
+        let priority = flow.priority.unwrap_or_default();
         if !flow.outgoing.as_ref().is_some_and(Sending::may_put) {
             match &mut flow.writer {
                 Some(writer) => writer.clone_from(cx.waker()),
@@ -183,8 +184,8 @@ impl<T: Encode> Future for SendChunk<'_, T> {
             wake([next]);
             return Poll::Pending;
         }
-        if !state.has_room() || (!had_turn && !state.waiters.is_first_sender(0)) {
-            this.ticket = Some(state.waiters.push_sender(cx.waker(), 0, had_turn));
+        if !state.has_room(priority) || (!had_turn && !state.waiters.is_first_sender(priority, 0)) {
+            this.ticket = Some(state.waiters.push_sender(cx.waker(), (priority, 0), had_turn));
             return Poll::Pending;
         }
         let result = put(&mut state, this.raw.key, this.chunk);
@@ -254,15 +255,25 @@ impl<P: UploadRequest> fmt::Debug for Finish<P> {
     }
 }
 
-impl<P: UploadRequest> Future for Finish<P> {
-    type Output = Result<P::Reply, RequestError<P::Error>>;
+impl<P: UploadRequest> Finish<P> {
+    /// Waits for the answer with the metadata that the other side has attached to it, as
+    /// [`RequestBuilder::response`](crate::RequestBuilder::response) does.
+    ///
+    /// # Errors
+    /// What the answer is, or [`RequestError`] without one, with its metadata.
+    pub async fn response(mut self) -> Result<Response<P::Reply>, Response<RequestError<P::Error>>> {
+        match poll_fn(|cx| self.poll_with(cx)).await {
+            (Ok(reply), entries) => Ok(Response::received(reply, entries)),
+            (Err(error), entries) => Err(Response::received(error, entries)),
+        }
+    }
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll_with(&mut self, cx: &Context<'_>) -> Poll<(<Self as Future>::Output, Option<Entries>)> {
         let Some(raw) = &self.raw else { return Poll::Pending };
         let Some(end) = raw.poll_end(cx) else {
             if raw.is_late() {
                 self.raw = None;
-                return Poll::Ready(Err(RequestError::Timeout));
+                return Poll::Ready((Err(RequestError::Timeout), None));
             }
             return Poll::Pending;
         };
@@ -273,9 +284,17 @@ impl<P: UploadRequest> Future for Finish<P> {
             Ending::Answered(answer) => Some(answer),
             Ending::Over => None,
         };
-        let result = request::read(answer, reason);
+        let (result, entries) = request::read(answer, reason);
         let both = matches!(&result, Err(RequestError::Status(s)) if s.code == Code::DeadlineExceeded);
-        Poll::Ready(if both && late { Err(RequestError::Timeout) } else { result })
+        Poll::Ready((if both && late { Err(RequestError::Timeout) } else { result }, entries))
+    }
+}
+
+impl<P: UploadRequest> Future for Finish<P> {
+    type Output = Result<P::Reply, RequestError<P::Error>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_with(cx).map(|(result, _)| result)
     }
 }
 

@@ -53,7 +53,7 @@ impl Model {
     }
 
     fn sending(&self) -> Sending {
-        Sending { pending: vec![0; self.left], ..Sending::new(self.credit_out, false) }
+        Sending { pending: vec![0; self.left], ..Sending::new(self.credit_out, None, false) }
     }
 
     fn receiving(&self, now: Instant) -> Receiving {
@@ -218,7 +218,7 @@ fn small_frames_are_put_together_and_stay_in_order() {
 
 #[test]
 fn credit_cannot_be_granted_beyond_all_bounds() {
-    let mut sending = Sending::new(0, false);
+    let mut sending = Sending::new(0, None, false);
     assert_eq!(sending.grant(u64::MAX), Err(TooMuchCredit));
     assert_eq!(sending.grant(u32::MAX.into()), Ok(()));
     assert_eq!(sending.grant(1), Err(TooMuchCredit));
@@ -229,7 +229,7 @@ fn credit_cannot_be_granted_beyond_all_bounds() {
 
 #[test]
 fn what_waits_for_credit_goes_in_order_and_in_parts() {
-    let mut sending = Sending::new(10, false);
+    let mut sending = Sending::new(10, None, false);
     let mut sent = Vec::new();
     let mut expected = Vec::new();
     for n in 0..100u8 {
