@@ -160,35 +160,28 @@ fn entries(golden: &Golden) {
     let request = Head::request(CallId::new(5), Opcode::new(0x1001));
     let remaining = Metadata::remaining(Duration::from_millis(2_500));
     let tenant = ("tenant".to_owned(), b"blue".to_vec());
+    let none = Metadata::default();
+    let answer = |kind| Head::of_call(kind, CallId::new(5));
+    let hi = &b"\x03hi!"[..];
+    let two = vec![tenant.clone(), ("empty".to_owned(), Vec::new())];
+    let long = vec![("k".repeat(64), b"v".repeat(200))];
+    let tenant = vec![tenant];
     let cases = [
-        ("request 5, tenant is blue", request, Metadata::default(), vec![tenant.clone()]),
-        (
-            "request 5, 2.5 s remain, tenant, empty",
-            request,
-            remaining,
-            vec![tenant.clone(), ("empty".to_owned(), Vec::new())],
-        ),
-        (
-            "notify 0x3001, tenant is blue",
-            Head::notify(Opcode::new(0x3001)),
-            Metadata::default(),
-            vec![tenant],
-        ),
-        (
-            "request 5, key of 64 k, value of 200 v",
-            request,
-            Metadata::default(),
-            vec![("k".repeat(64), b"v".repeat(200))],
-        ),
+        ("request 5, tenant is blue", request, none, tenant.clone(), hi),
+        ("request 5, 2.5 s remain, tenant, empty", request, remaining, two, hi),
+        ("notify 0x3001, tenant is blue", Head::notify(Opcode::new(0x3001)), none, tenant.clone(), hi),
+        ("request 5, key of 64 k, value of 200 v", request, none, long, hi),
+        ("reply 5, tenant is blue", answer(FrameKind::Reply), none, tenant.clone(), hi),
+        ("error 5, 0x2a, tenant is blue", answer(FrameKind::Error), none, tenant.clone(), &[1, 0x2a]),
+        ("end of stream 5, tenant is blue", answer(FrameKind::End), none, tenant, b""),
     ];
-    for (words, head, metadata, pairs) in cases {
+    for (words, head, metadata, pairs, payload) in cases {
         let bytes = golden.take("frame", words);
         let mut entries = Entries::default();
         for (key, value) in &pairs {
             entries.push(key, value).unwrap();
         }
         let mut out = Outbound::new(LIMIT);
-        let payload = &b"\x03hi!"[..];
         out.append_as(None, Cover::Plain, head, (metadata, Some(&entries)), 4, |w| w.put(payload)).unwrap();
         assert_eq!(out.take(Vec::new()).split_off(record::HEADER), bytes, "{words}");
         let frame = parse_one(&bytes);
@@ -278,6 +271,16 @@ fn messages_in_fragments_have_their_golden_bytes() {
         assert_eq!((frames.len(), frames[0].kind, frames[0].id), (1, head.kind, head.id), "{words}");
         assert_eq!((&frames[0].payload[..], frames[0].metadata), (&vec![0x2a; len][..], metadata), "{words}");
     }
+    let bytes = golden.take("message", "reply 5, 16,385 bytes, tenant is blue");
+    let mut tenant = Entries::default();
+    tenant.push("tenant", b"blue").unwrap();
+    let mut out = Outbound::new(100_000);
+    let head = Head::of_call(FrameKind::Reply, CallId::new(5));
+    let metadata = (Metadata::default(), Some(&tenant));
+    out.append_encoded(None, Cover::Plain, head, metadata, vec![0x2a; 16_385].into()).unwrap();
+    assert!(out.take(Vec::new()) == bytes);
+    let frames = receive(&bytes).unwrap();
+    assert_eq!((frames.len(), frames[0].payload.len(), &frames[0].entries), (1, 16_385, &Some(tenant)));
     let mut out = Vec::new();
     frame::put_head(&mut out, Head::of_call(FrameKind::Continue, CallId::new(3)));
     out.push(0);

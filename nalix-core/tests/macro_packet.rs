@@ -228,6 +228,10 @@ fn the_priority_is_what_the_packet_says() {
     assert_eq!(Chat::PRIORITY, Some(Priority::Normal));
     assert_eq!(Backup::PRIORITY, Some(Priority::Bulk));
     assert_eq!(Ping::PRIORITY, None);
+    let registry = Registry::global().unwrap();
+    let registered = |opcode| registry.by_opcode(Opcode::new(opcode)).unwrap().priority;
+    assert_eq!((registered(0x1f01), registered(0x1f04)), (Some(Priority::Control), Some(Priority::Bulk)));
+    assert_eq!(registered(Ping::OPCODE.get()), None);
 }
 
 #[packet(opcode = 0x1f05, reply = u8, compress, rename = "Twin")]

@@ -257,10 +257,10 @@ fn the_limit_holds_for_compressed_messages_in_fragments() {
     let limit = 8 * FRAGMENT;
     let (mut out, mut inbound) = plain(limit);
     let message = badly(limit);
-    assert!(append(&mut out, Cover::Plain, reply(), &message) && out.has_large());
+    assert!(append(&mut out, Cover::Plain, reply(), &message) && out.has_queued());
     assert!(receive(&mut inbound, &take_all(&mut out)).unwrap()[0].payload == message);
     let (mut out, _) = plain(usize::MAX);
-    assert!(append(&mut out, Cover::Plain, reply(), &badly(limit + 1)) && out.has_large());
+    assert!(append(&mut out, Cover::Plain, reply(), &badly(limit + 1)) && out.has_queued());
     let over = receive(&mut inbound, &take_all(&mut out));
     assert_eq!(over, Err(ProtocolError::MessageTooLarge { found: limit + 1, limit }));
 }
@@ -421,16 +421,16 @@ fn items_of_a_frame_are_compressed_together_from_the_threshold_on() {
         (Some(0), 1, false),
     ] {
         let (mut out, mut inbound) = plain(LIMIT);
-        out.append_items_from(from, Cover::Plain, head, &items(len)).unwrap();
+        out.append_items_from(from, None, Cover::Plain, head, &items(len)).unwrap();
         let bytes = take_all(&mut out);
         assert_eq!(bytes.len() < len, shorter, "{from:?} {len}");
         assert!(receive(&mut inbound, &bytes).unwrap()[0].payload == items(len));
     }
     let (mut out, _) = plain(1_000);
-    assert!(out.append_items_from(Some(0), Cover::Plain, head, &items(1_006)).is_err());
+    assert!(out.append_items_from(Some(0), None, Cover::Plain, head, &items(1_006)).is_err());
     assert!(out.is_empty());
     out.set_compression(false);
-    out.append_items_from(Some(0), Cover::Plain, head, &items(1_000)).unwrap();
+    out.append_items_from(Some(0), None, Cover::Plain, head, &items(1_000)).unwrap();
     assert!(take_all(&mut out).len() > 1_000);
 }
 

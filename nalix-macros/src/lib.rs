@@ -39,9 +39,9 @@ pub fn derive_wire(input: TokenStream) -> TokenStream {
 /// request or a stream may fail with besides a `Status`), `stream = Type` (it is answered with a stream of such items),
 /// `upload = Type` (a stream of such chunks follows it; with `reply` or `stream`), `exact` (bytes behind the last field are
 /// an error), `encrypt` (it and its answer travel in sealed records only), `compress` or `compress = N` (it and its answer
-/// are compressed from N bytes on, see below), `priority = "..."` (`"control"`, `"high"`,
-/// `"normal"` or `"bulk"`: how urgent it and its answer are where they are over 16 KiB; if nothing is said, what is over
-/// 1 MiB is bulk), `rename = "..."`, `crate = path` (where `nalix_core` is). Fields take the
+/// are compressed from N bytes on, see below), `priority = "..."` (`"control"`, `"high"`, `"normal"` or `"bulk"`: how
+/// urgent it and its answer are when more waits than the link takes; if nothing is said, what is over 1 MiB is bulk, and
+/// all else normal), `rename = "..."`, `crate = path` (where `nalix_core` is). Fields take the
 /// `#[wire(...)]` attributes of `derive(Wire)`, which this macro includes.
 ///
 /// What is marked `encrypt` never leaves on a connection that is not secured: the sender gets an `EncryptionRequired`
@@ -85,7 +85,8 @@ pub fn derive_packet(input: TokenStream) -> TokenStream {
 /// stream; as `impl Stream` it may borrow from the controller. It is polled as a part of the handler, one batch at a time, as
 /// far as the peer takes items. Once it has been returned, the packets behind it may start. The handler of a packet with
 /// `upload` takes the chunks as an argument of type `Incoming<_>` behind the packet; one that waits for them keeps those
-/// behind it waiting, unless it is `concurrent`.
+/// behind it waiting, unless it is `concurrent`, and one that computes much with each keeps the whole connection waiting,
+/// unless it is `spawn`, too.
 ///
 /// Keys of `#[packet(...)]` on handlers: `concurrent` (does not wait for earlier packets of the connection),
 /// `lane = "..."` (waits for earlier packets of that lane only), `spawn` (runs on a task of its own), `blocking` (runs on

@@ -181,6 +181,11 @@ impl Inbox {
         Some((call, ticket))
     }
 
+    /// The priority of the next call that could start if the gate is open, if there is one.
+    pub(super) fn next_priority(&self) -> Option<Option<Priority>> {
+        self.ready.front().map(|(_, ticket)| ticket.priority)
+    }
+
     /// Whether a call waits only for the gate.
     pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty()

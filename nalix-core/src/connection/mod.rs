@@ -4,6 +4,7 @@
 //! It is a state machine polled by hand and never awaits a write while it could read: two peers that both write
 //! would wait for each other.
 
+mod answers;
 mod blame;
 mod cell;
 mod compressed;

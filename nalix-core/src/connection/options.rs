@@ -61,11 +61,13 @@ pub struct Options {
     /// `false` takes more bandwidth; `true` lets a peer make this side inflate a message of up to `max_message` bytes by
     /// sending a 255th of that.
     pub compression: bool,
-    /// Senders wait once this many bytes wait to be written. Default 1 MiB, at least 1.
+    /// Senders wait once this many bytes wait to be written of the [`Priority`](crate::packet::Priority) of their packet.
+    /// Default 1 MiB, at least 1.
     ///
     /// Too low makes senders wait for each flush; too high lets a peer that does not read take that much memory.
     pub outbox: usize,
-    /// Packets that are sent as droppable are left out while this many bytes wait to be written, or as many as `outbox`.
+    /// Packets that are sent as droppable are left out while this many bytes of their priority wait to be written, or as many
+    /// as `outbox`.
     /// Default 64 KiB.
     ///
     /// Too low leaves packets out at every burst; too high lets a peer that reads slowly get them late. Zero leaves all of
@@ -77,7 +79,8 @@ pub struct Options {
     /// `outbox` once more, or one packet. Zero leaves all of them out.
     pub max_latest: usize,
     /// How many bytes of large messages may wait to be written before they count against `outbox`, where small ones would
-    /// have to wait, too. Default 64 MiB. Senders of large messages wait for room here, unless none waits yet.
+    /// have to wait, too. Default 64 MiB. Senders of large messages wait for room here, unless none waits yet. A message that
+    /// goes to several connections counts in full for each of them, though they share its bytes.
     ///
     /// Too low lets large answers hold up the calls beside them; too high lets a peer that does not read take that much
     /// memory.

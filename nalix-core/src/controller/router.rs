@@ -62,7 +62,7 @@ impl Route {
         self.traits & SEALED != 0
     }
 
-    /// How urgent the packet's answer is if it does not fit a frame; see [`Packet::PRIORITY`](crate::Packet::PRIORITY).
+    /// How urgent the packet's answer is; see [`Packet::PRIORITY`](crate::Packet::PRIORITY).
     #[inline]
     pub fn priority(self) -> Option<Priority> {
         self.priority

@@ -115,9 +115,12 @@ impl FrameKind {
         )
     }
 
-    /// Only packets carry metadata.
+    /// Only packets carry metadata, and what a call ends with.
     const fn may_have_metadata(self) -> bool {
-        self.has_opcode()
+        matches!(
+            self,
+            FrameKind::Notify | FrameKind::Request | FrameKind::Reply | FrameKind::Error | FrameKind::End
+        )
     }
 }
 
@@ -241,8 +244,9 @@ pub fn parse(body: &[u8], at: usize) -> Result<Parsed, ProtocolError> {
     if upload && !kind.may_be_of_upload() {
         return Err(bad("upload flag on a frame that has none"));
     }
-    if metadata && !kind.may_have_metadata() {
-        return Err(bad("metadata on a frame that carries no packet"));
+    // The end of an upload is no end of its call.
+    if metadata && (upload || !kind.may_have_metadata()) {
+        return Err(bad("metadata on a frame that has none"));
     }
     let more = tag & MORE != 0;
     if more && !kind.may_go_on() {
@@ -296,11 +300,12 @@ mod tests {
         for bits in 1..16 {
             let kind = FrameKind::from_bits(bits).unwrap();
             for id in [0, 1, 127, 128, u32::MAX] {
+                let upload = kind.may_be_of_upload() && id % 2 == 1;
                 let head = Head {
                     kind,
-                    metadata: kind.may_have_metadata(),
+                    metadata: kind.may_have_metadata() && !upload,
                     compressed: kind.may_be_compressed() && id != 127,
-                    upload: kind.may_be_of_upload() && id % 2 == 1,
+                    upload,
                     more: kind.may_go_on() && id != 1,
                     id: CallId::new(if kind.has_id() { id } else { 0 }),
                     opcode: Opcode::new(if kind.has_opcode() { 0xabcd } else { 0 }),
@@ -340,7 +345,9 @@ mod tests {
         // Metadata belongs to the first fragment.
         assert!(parse(&[0x4d, 0x00, 0x00], 0).is_err());
         assert!(parse(&[0x5d, 0x00, 0x00], 0).is_err());
-        assert!(parse(&[0x43, 0x00, 0x00], 0).is_err());
+        for without_metadata in [0x45, 0x46, 0x48, 0x49, 0x4a, 0x4b, 0x4c, 0x4e, 0x4f, 0xc7] {
+            assert!(parse(&[without_metadata, 0x00, 0x00], 0).is_err(), "{without_metadata:#x}");
+        }
         assert!(matches!(parse(&[0x0f, 5, 0], 0).unwrap().head.kind, FrameKind::Unknown(15)));
     }
 }

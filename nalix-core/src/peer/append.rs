@@ -1,5 +1,6 @@
 //! Packets on their way into the outbox, compressed if they are marked so.
 
+use super::large::shared_bytes;
 use crate::{
     error::EncodeError,
     frame::{Entries, FRAGMENT, Head, Metadata, compress::written},
@@ -19,8 +20,11 @@ pub(super) fn append_packet<P: Packet>(
         let limit = out.max_message();
         return append_compressed(out, (from, limit), head, metadata, packet);
     }
-    let (cover, hint) = (Cover::of(P::ENCRYPT), packet.size_hint());
-    out.append_as(P::PRIORITY, cover, head, metadata, hint, |w| packet.encode(w))
+    let cover = Cover::of(P::ENCRYPT);
+    if let Some(bytes) = shared_bytes(packet) {
+        return out.append_encoded(P::PRIORITY, cover, head, metadata, bytes);
+    }
+    out.append_as(P::PRIORITY, cover, head, metadata, packet.size_hint(), |w| packet.encode(w))
 }
 
 /// Appends a packet that must fit a frame, also without being compressed.
@@ -35,7 +39,7 @@ pub(super) fn append_whole_packet<P: Packet>(
         return append_compressed(out, (from, limit), head, (metadata, None), packet);
     }
     let (cover, hint) = (Cover::of(P::ENCRYPT), packet.size_hint());
-    out.append_whole(cover, head, metadata, hint, |w| packet.encode(w))
+    out.append_whole(P::PRIORITY, cover, head, metadata, hint, |w| packet.encode(w))
 }
 
 /// Compresses a packet from so many bytes on. It may have `limit` bytes without.
@@ -51,10 +55,18 @@ fn append_compressed<P: Packet>(
         Precompressed::Known { len, .. } if len > limit => {
             return Err(EncodeError::MessageTooLarge { limit });
         }
+        Precompressed::Known { bytes, .. } if bytes.len() > FRAGMENT => {
+            return out.append_encoded(P::PRIORITY, cover, head.with_compressed(), metadata, bytes.clone());
+        }
         Precompressed::Known { bytes, .. } => {
             return out.append_compressed(P::PRIORITY, cover, head, metadata, bytes);
         }
-        Precompressed::Useless => usize::MAX,
+        Precompressed::Useless => match shared_bytes(packet) {
+            Some(bytes) if bytes.len() <= limit => {
+                return out.append_encoded(P::PRIORITY, cover, head, metadata, bytes);
+            }
+            _ => usize::MAX,
+        },
         Precompressed::Unknown => from,
     };
     written(

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::time::Instant;
 
 use super::calls::{Answer, Key as CallKey};
-use crate::{CallId, session::Cover};
+use crate::{CallId, packet::Priority, session::Cover};
 
 /// A conversation with a stream in it: in, out, or both ways.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub(super) struct Flow {
     pub(super) call: Owner,
     /// How the request has gone, and how items go.
     pub(super) cover: Cover,
+    /// That of the request, if the call is ours.
+    pub(super) priority: Option<Priority>,
     pub(super) incoming: Option<Receiving>,
     pub(super) outgoing: Option<Sending>,
     /// How it has ended. Items that have arrived before are still there.

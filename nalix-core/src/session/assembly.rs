@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 
-use super::{Frame, Unfinished};
+use super::{Frame, Unfinished, budget::Share};
 use crate::{
     error::ProtocolError,
-    frame::{Entries, FRAGMENT, Head, Metadata, SLOTS, compress::Compressed},
+    frame::{Entries, FRAGMENT, Head, Metadata, SLOTS},
 };
 
 /// The slots of one direction. Memory grows with what has come, and never beyond the length that was announced.
@@ -14,6 +14,18 @@ pub(super) struct Assembly {
     slots: [Option<Message>; SLOTS],
     /// Bytes announced by the messages that are kept, as many as they have when they are inflated.
     announced: usize,
+    /// Bytes of memory that they have been given.
+    kept: usize,
+}
+
+/// How much room there is for messages.
+pub(super) struct Room<'a> {
+    /// How many bytes may be announced.
+    pub(super) announced: usize,
+    /// How many bytes handlers hold.
+    pub(super) held: usize,
+    /// What the connection has of the memory that is shared with others.
+    pub(super) share: &'a mut Share,
 }
 
 struct Message {
@@ -26,6 +38,8 @@ struct Message {
     got: usize,
     /// What has come so far; `None` if the message has been refused and the rest of it is skipped.
     body: Option<Vec<u8>>,
+    /// How many bytes of memory there are for it.
+    room: usize,
 }
 
 /// The first fragment of a message.
@@ -44,35 +58,20 @@ pub(super) struct Start<'a> {
 
 /// What has come of a message.
 pub(super) struct Assembled {
-    frame: Frame,
+    pub(super) frame: Frame,
     /// Whether its payload has still to be inflated.
-    compressed: bool,
-}
-
-impl Assembled {
-    /// The message.
-    ///
-    /// # Errors
-    /// [`ProtocolError`] if it cannot be inflated.
-    pub(super) fn into_frame(mut self) -> Result<Frame, ProtocolError> {
-        if self.compressed && self.frame.unfinished.is_none() {
-            let payload = &self.frame.payload;
-            self.frame.payload = Compressed::split(payload, payload.len())?.inflate()?;
-        }
-        Ok(self.frame)
-    }
+    pub(super) compressed: bool,
 }
 
 impl Assembly {
-    /// Takes the first fragment of a message. Returns a frame if the message is refused: when more than `budget` bytes
-    /// would be announced.
+    /// Takes the first fragment of a message. Returns a frame if the message is refused, for want of room.
     ///
     /// # Errors
     /// [`ProtocolError`] if a message must not start like this.
     pub(super) fn start(
         &mut self,
         start: Start<'_>,
-        budget: usize,
+        room: Room<'_>,
     ) -> Result<Option<Assembled>, ProtocolError> {
         let Start { head, sealed, metadata, entries, slot, total, len, bytes } = start;
         check_size(bytes)?;
@@ -87,19 +86,28 @@ impl Assembly {
             return Err(bad("more fragments than the message has bytes"));
         }
         let mut message =
-            Message { head, sealed, metadata, entries, total, len, got: bytes.len(), body: None };
-        if self.announced.saturating_add(len) > budget {
-            let refused = message.unfinished(Unfinished::OverBudget);
+            Message { head, sealed, metadata, entries, total, len, got: bytes.len(), body: None, room: 0 };
+        let refused = if self.announced.saturating_add(len) > room.announced || !room.share.could_hold(len) {
+            Some(Unfinished::OverBudget)
+        } else if !room.share.grow_to(room.held + self.kept + bytes.len()) {
+            Some(Unfinished::Crowded)
+        } else {
+            None
+        };
+        if let Some(why) = refused {
+            let refused = message.unfinished(why);
             *slot = Some(message);
             return Ok(Some(refused));
         }
         self.announced += len;
+        self.kept += bytes.len();
+        message.room = bytes.len();
         message.body = Some(bytes.to_vec());
         *slot = Some(message);
         Ok(None)
     }
 
-    /// Takes another fragment. Returns the message if it is whole, or given up.
+    /// Takes another fragment. Returns the message if it is whole, given up, or refused, for want of room.
     ///
     /// # Errors
     /// [`ProtocolError`] if no message goes on like this.
@@ -109,6 +117,7 @@ impl Assembly {
         more: bool,
         sealed: bool,
         bytes: &[u8],
+        room: Room<'_>,
     ) -> Result<Option<Assembled>, ProtocolError> {
         check_size(bytes)?;
         let slot = self.slots.get_mut(slot as usize).ok_or(bad("fragment in a slot that there is not"))?;
@@ -130,21 +139,40 @@ impl Assembly {
         if !more && !given_up && message.got < message.total {
             return Err(bad("fewer fragments than the message has bytes"));
         }
+        let mut crowded = None;
+        if message.body.is_some() {
+            let growth = message.growth(bytes.len());
+            if room.share.grow_to(room.held + self.kept + growth) {
+                self.kept += growth;
+                message.room += growth;
+            } else {
+                self.kept -= message.room;
+                self.announced -= message.len;
+                crowded = Some(message.unfinished(Unfinished::Crowded));
+                message.body = None;
+            }
+        }
         if more {
             message.add(bytes);
-            return Ok(None);
+            return Ok(crowded);
         }
         let Some(mut message) = slot.take() else { return Ok(None) };
         if message.body.is_none() {
-            // Its end has been reported when it was refused.
-            return Ok(None);
+            // Its end has been reported when it was refused, unless that is now.
+            return Ok(crowded);
         }
         self.announced -= message.len;
+        self.kept -= message.room;
         if given_up {
             return Ok(Some(message.unfinished(Unfinished::GivenUp)));
         }
         message.add(bytes);
         Ok(Some(message.whole()))
+    }
+
+    /// How many bytes of memory messages have that are not whole.
+    pub(super) fn kept(&self) -> usize {
+        self.kept
     }
 
     /// Bytes announced by the messages that are not whole yet.
@@ -159,12 +187,20 @@ impl Assembly {
 }
 
 impl Message {
+    /// How much more memory it needs to take so many bytes in.
+    fn growth(&self, n: usize) -> usize {
+        match &self.body {
+            Some(body) if self.room - body.len() < n => {
+                (self.room * 2).max(body.len() + n).min(self.total) - self.room
+            }
+            _ => 0,
+        }
+    }
+
+    /// Takes bytes in for which there is room.
     fn add(&mut self, bytes: &[u8]) {
         let Some(body) = &mut self.body else { return };
-        if body.capacity() - body.len() < bytes.len() {
-            let wanted = (body.capacity() * 2).max(body.len() + bytes.len()).min(self.total);
-            body.reserve_exact(wanted - body.len());
-        }
+        body.reserve_exact(self.room - body.len());
         body.extend_from_slice(bytes);
     }
 

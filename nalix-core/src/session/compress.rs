@@ -44,17 +44,18 @@ impl Outbound {
     pub fn append_items_from(
         &mut self,
         from: Option<usize>,
+        priority: Option<Priority>,
         cover: Cover,
         head: Head,
         items: &[u8],
     ) -> Result<Appended, EncodeError> {
         let fits = items.len() <= max_items(self.max_message);
         if !self.compresses || !fits || from.is_none_or(|from| items.len() < from) {
-            return self.append_items(cover, head, items);
+            return self.append_items(priority, cover, head, items);
         }
         compressed(items, |bytes| match bytes {
-            Some(bytes) => self.append_compressed(None, cover, head, (Metadata::default(), None), bytes),
-            None => self.append_items(cover, head, items),
+            Some(bytes) => self.append_compressed(priority, cover, head, (Metadata::default(), None), bytes),
+            None => self.append_items(priority, cover, head, items),
         })
     }
 }

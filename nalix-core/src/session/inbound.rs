@@ -1,12 +1,13 @@
 //! Bytes in, frames out.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::{
     MAX_RECORD,
-    assembly::{Assembled, Assembly, Start},
+    assembly::{Assembled, Assembly, Room, Start},
+    budget::{ReassemblyBudget, Share},
     max_error, max_items,
 };
 use crate::{
@@ -67,6 +68,8 @@ pub enum Unfinished {
     GivenUp,
     /// There is no room for it. The rest of it is skipped.
     OverBudget,
+    /// There is no room for it now beside what other connections have in hand. The rest of it is skipped.
+    Crowded,
 }
 
 /// Without what the payload says, which may be secret.
@@ -113,8 +116,12 @@ pub struct Inbound {
     pub(super) inflates: bool,
     /// Messages that are not whole yet. Made when the first one comes in fragments.
     pub(super) assembly: Option<Box<Assembly>>,
-    /// How many bytes unfinished messages may have, all together.
+    /// How many bytes messages may have that do not fit a frame, all together.
     pub(super) reassembly: usize,
+    /// How many bytes those have that are whole, and whose handlers have not finished.
+    pub(super) held: usize,
+    /// What this connection has of the memory that is shared with others.
+    pub(super) share: Share,
     /// How many bytes to make room for before a read. Grows while reads fill it.
     chunk: usize,
     /// Whether the handshake has only just been answered, so that the peer may still turn the answer down.
@@ -147,6 +154,8 @@ impl Inbound {
             inflates: false,
             assembly: None,
             reassembly: usize::MAX,
+            held: 0,
+            share: Share::default(),
             chunk: MIN_CHUNK,
             fresh: true,
             failed: false,
@@ -169,8 +178,14 @@ impl Inbound {
         self.fresh = false;
     }
 
-    /// Sets how many bytes messages may announce that are not whole yet, all together, and one that comes compressed and does
-    /// not fit a frame when it is inflated. Those that announce more are refused. Until it is set there is no limit.
+    /// Drops what is there of messages that are not whole. To be called when nothing more is looked at.
+    pub fn drop_unfinished(&mut self) {
+        self.assembly = None;
+    }
+
+    /// Sets how many bytes messages may have that do not fit a frame, all together: those that are held (see
+    /// [`Inbound::set_held`]) and what the others announce. Those that announce more are refused. Until it is set there is no
+    /// limit.
     pub fn set_reassembly(&mut self, bytes: usize) {
         self.reassembly = bytes;
     }
@@ -178,6 +193,20 @@ impl Inbound {
     /// Lets messages come compressed. The peer must know that they may.
     pub fn set_inflation(&mut self, on: bool) {
         self.inflates = on;
+    }
+
+    /// Lets what such messages take count for a bound that other connections share.
+    pub fn set_budget(&mut self, budget: Arc<ReassemblyBudget>) {
+        self.share = Share::of(budget);
+    }
+
+    /// To be told how many bytes of messages that did not fit a frame are still in use, of those that have come out. Whatever
+    /// else the connection has of the shared bound, beyond what is not whole yet, goes back.
+    #[inline]
+    pub fn set_held(&mut self, bytes: usize) {
+        self.held = bytes;
+        let kept = self.assembly.as_ref().map_or(0, |assembly| assembly.kept());
+        self.share.shrink_to(kept + bytes);
     }
 
     /// Hands in frames that came with the handshake, to be taken as the first record. They were sealed by it.
@@ -408,8 +437,10 @@ impl Inbound {
         self.at = payload.end;
         let mut bytes = &self.body[payload];
         let assembly = self.assembly.get_or_insert_default();
+        let announced = self.reassembly.saturating_sub(self.held);
+        let room = Room { announced, held: self.held, share: &mut self.share };
         let done = if head.kind == FrameKind::Continue {
-            assembly.go_on(head.id.get(), head.more, self.sealed, bytes)?
+            assembly.go_on(head.id.get(), head.more, self.sealed, bytes, room)?
         } else {
             let (slot, total);
             (slot, bytes) = short_varint(bytes)?;
@@ -426,12 +457,20 @@ impl Inbound {
             if found > limit {
                 return Err(ProtocolError::MessageTooLarge { found, limit });
             }
-            let start =
-                Start { head, sealed: self.sealed, metadata, entries, slot, total, len: found, bytes };
-            assembly.start(start, self.reassembly)?
+            let sealed = self.sealed;
+            let start = Start { head, sealed, metadata, entries, slot, total, len: found, bytes };
+            assembly.start(start, room)?
         };
         self.release_body();
-        done.map(Assembled::into_frame).transpose()
+        let Some(Assembled { mut frame, compressed }) = done else { return Ok(None) };
+        if compressed && frame.unfinished.is_none() {
+            let message = Compressed::split(&frame.payload, frame.payload.len())?;
+            match self.inflate(message, frame.payload.len())? {
+                Ok(payload) => frame.payload = payload,
+                Err(why) => (frame.payload, frame.unfinished) = (Bytes::new(), Some(why)),
+            }
+        }
+        Ok(Some(frame))
     }
 
     /// Lets go of the receive buffer if nothing is left in it, so that it can be used again.

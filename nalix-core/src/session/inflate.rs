@@ -14,7 +14,8 @@ impl Inbound {
     pub(super) fn split_compressed(&mut self, parsed: Parsed) -> Result<Frame, ProtocolError> {
         let Parsed { head, payload } = parsed;
         self.at = payload.end;
-        let mut bytes = &self.body[payload];
+        let body = self.body.slice(payload);
+        let mut bytes = &body[..];
         let (mut metadata, mut entries) = (Metadata::default(), None);
         if head.metadata {
             let block = Metadata::split(bytes)?;
@@ -35,13 +36,36 @@ impl Inbound {
             return Err(ProtocolError::MessageTooLarge { found: message.len, limit });
         }
         let sealed = self.sealed;
-        let announced = self.assembly.as_ref().map_or(0, |assembly| assembly.announced());
+        let announced = self.held + self.assembly.as_ref().map_or(0, |assembly| assembly.announced());
         let refused = message.len > FRAGMENT && announced.saturating_add(message.len) > self.reassembly;
-        let (payload, unfinished) = match refused {
-            true => (Bytes::new(), Some(Unfinished::OverBudget)),
-            false => (message.inflate()?, None),
+        let inflated = match refused {
+            true => Err(Unfinished::OverBudget),
+            false => self.inflate(message, 0)?,
+        };
+        let (payload, unfinished) = match inflated {
+            Ok(payload) => (payload, None),
+            Err(why) => (Bytes::new(), Some(why)),
         };
         self.release_body();
         Ok(Frame { kind, upload, id, opcode, sealed, metadata, entries, payload, unfinished })
+    }
+
+    /// Inflates a message for which `beside` bytes of memory are in use besides what is known of. It is refused if it would
+    /// not fit a frame and there is no memory for it.
+    pub(super) fn inflate(
+        &mut self,
+        message: Compressed<'_>,
+        beside: usize,
+    ) -> Result<Result<Bytes, Unfinished>, ProtocolError> {
+        if message.len > FRAGMENT {
+            let kept = self.assembly.as_ref().map_or(0, |assembly| assembly.kept());
+            if !self.share.could_hold(message.len) {
+                return Ok(Err(Unfinished::OverBudget));
+            }
+            if !self.share.grow_to(self.held + kept + beside + message.len) {
+                return Ok(Err(Unfinished::Crowded));
+            }
+        }
+        message.inflate().map(Ok)
     }
 }

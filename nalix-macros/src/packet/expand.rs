@@ -162,7 +162,8 @@ fn registration(packet: &Packet) -> TokenStream {
                 #krate::registry::Location { file: ::core::file!(), line: ::core::line!() },
                 #krate::registry::Shape::#shape,
                 #krate::__private::contract::#contract::<#ty>,
-            );
+            )
+            .with_priority(<#ty as #krate::packet::Packet>::PRIORITY);
             #krate::__private::inventory::submit! { #krate::registry::PacketEntry(&__INFO) }
         };
     }

@@ -20,6 +20,7 @@ use crate::{
     link::Link,
     peer::{Number, Resumption, Setup, Shared},
     record::RecordKind,
+    registry,
     session::{Inbound, Outbound},
 };
 
@@ -84,6 +85,9 @@ pub(super) fn settle<L: Link>(
 ) -> Established<L> {
     inbound.set_reassembly(options.reassembly);
     outbound.set_large_room(options.large_outbox);
+    if registry::has_priorities() {
+        outbound.set_ranked();
+    }
     let resumed = resumption.as_ref().is_some_and(Resumption::is_resumed);
     let setup = Setup {
         number: Number::take(),
