@@ -13,6 +13,7 @@ mod covers;
 mod dispatch;
 mod driver;
 mod establish;
+mod flood;
 mod frames;
 mod hooks;
 mod inbox;
