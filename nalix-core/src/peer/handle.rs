@@ -145,8 +145,8 @@ impl Connection {
 
     /// Sends a one-way packet: done when it is in the outbox, which waits for room if the peer is slow to read.
     ///
-    /// Packets of one sender arrive in the order in which they were sent, but that those of over 16 KiB go in fragments, which
-    /// later ones that are shorter or more urgent may overtake. Cancel safe: see [`SendFuture`].
+    /// Packets of one sender and one [`Priority`](crate::packet::Priority) arrive in the order in which they were sent, as far as
+    /// they are no longer than 16 KiB. Cancel safe: see [`SendFuture`].
     pub fn send<'a, P: OneWay>(&'a self, packet: &'a P) -> SendFuture<'a, P> {
         SendFuture::new(&self.shared, packet)
     }
@@ -172,8 +172,8 @@ impl Connection {
     /// not been written yet, if there is one. One of over 16 KiB cannot be replaced any more once a part of it has been
     /// written; while it goes, others of its type wait, so that the latest comes last.
     ///
-    /// The packets of this kind that wait are written after all others that wait by then, so their order to others is
-    /// not kept.
+    /// The packets of this kind that wait go at the next write, whatever else waits: their order to others is
+    /// not kept, and the priority of those that fit a frame has no effect.
     ///
     /// # Errors
     /// [`SendError::Full`] if as many keys wait already as [`Options::max_latest`](crate::connection::Options) allows, or as

@@ -41,6 +41,8 @@ struct Waiting {
     priority: Option<Priority>,
     cover: Cover,
     payload: Bytes,
+    /// For a peer that can inflate it.
+    compressed: Option<Bytes>,
 }
 
 impl Latest {
@@ -58,16 +60,16 @@ impl Latest {
             return false;
         }
         table.bytes = bytes;
-        let payload = payload.clone();
+        let (payload, compressed) = (payload.clone(), packet.compressed().cloned());
         match place {
             Some(at) => {
                 self.left_out += 1;
-                table.waiting[at].payload = payload;
+                (table.waiting[at].payload, table.waiting[at].compressed) = (payload, compressed);
             }
             None => {
                 table.places.insert((P::OPCODE, key), table.waiting.len());
                 let (opcode, priority, cover) = (P::OPCODE, P::PRIORITY, Cover::of(P::ENCRYPT));
-                table.waiting.push(Waiting { opcode, key, priority, cover, payload });
+                table.waiting.push(Waiting { opcode, key, priority, cover, payload, compressed });
             }
         }
         true
@@ -82,7 +84,7 @@ impl Latest {
         let mut going: Vec<Opcode> = out.large_notifies().collect();
         let mut held = Vec::new();
         for waiting in table.waiting.drain(..) {
-            let len = waiting.payload.len();
+            let len = waiting.len_for(out);
             let is_large = len > FRAGMENT;
             if going.contains(&waiting.opcode) || (is_large && !out.has_large_room(len)) {
                 held.push(waiting);
@@ -133,14 +135,28 @@ impl Table {
 }
 
 impl Waiting {
+    /// How many bytes of it travel.
+    fn len_for(&self, out: &Outbound) -> usize {
+        self.compressed.as_ref().filter(|_| out.compresses()).unwrap_or(&self.payload).len()
+    }
+
     fn append_to(self, out: &mut Outbound) {
-        let Self { opcode, priority, cover, payload, .. } = self;
+        let Self { opcode, priority, cover, payload, compressed, .. } = self;
         let (head, metadata) = (Head::notify(opcode), (Metadata::default(), None));
-        let appended = if payload.len() > FRAGMENT {
-            out.append_encoded(priority, cover, head, metadata, payload)
-        } else {
-            out.append_as(priority, cover, head, metadata, payload.len(), |w| w.put(&payload))
+        // They have been waiting here, where they could be replaced. There is at most one of each key at a time.
+        let (head, payload) = match compressed.filter(|_| out.compresses()) {
+            Some(bytes) => (head.with_compressed(), bytes),
+            None => (head, payload),
         };
+        let large = payload.len() > FRAGMENT;
+        let priority = if large { priority } else { None };
+        let appended = out.without_ranks(|out| {
+            if large {
+                out.append_encoded(priority, cover, head, metadata, payload)
+            } else {
+                out.append_as(priority, cover, head, metadata, payload.len(), |w| w.put(&payload))
+            }
+        });
         if let Err(error) = appended {
             // Their length has been checked.
             tracing::error!(%error, "a packet cannot be sent");
