@@ -47,14 +47,15 @@ impl Outbound {
     /// Whether a message of about `len` bytes that goes in fragments may be appended. One may whenever no other waits.
     pub fn has_large_room(&self, len: usize) -> bool {
         self.queues.as_ref().is_none_or(|queues| {
-            queues.len() == 0 || queues.len().checked_add(len).is_some_and(|sum| sum <= self.large_room)
+            queues.large_len() == 0
+                || queues.large_len().checked_add(len).is_some_and(|sum| sum <= self.large_room)
         })
     }
 
     /// How many bytes wait of messages that go in fragments.
     #[inline]
     pub fn large_len(&self) -> usize {
-        self.queues.as_ref().map_or(0, |queues| queues.len())
+        self.queues.as_ref().map_or(0, |queues| queues.large_len())
     }
 
     /// The opcodes of the one-way packets that go in fragments and have not gone yet, in no order and some more than once.
