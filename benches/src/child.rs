@@ -3,10 +3,9 @@
 use std::{
     io::{BufRead, BufReader, Write},
     process::{self, ChildStdin, ChildStdout, Command, Stdio},
-    time::Duration,
 };
 
-use crate::{Error, alloc::Allocated, measure::Usage, target::Target};
+use crate::{Error, measure::Usage, target::Target};
 
 /// A running server process; killed when dropped.
 #[derive(Debug)]
@@ -45,12 +44,7 @@ impl Child {
 
     /// What the server used since the last [`reset`](Self::reset).
     pub(crate) fn report(&mut self) -> Result<Usage, Error> {
-        let answer = self.ask("report")?;
-        let numbers: Vec<u64> = answer.split(' ').map(str::parse).collect::<Result<_, _>>()?;
-        let &[cpu, count, bytes] = numbers.as_slice() else {
-            return Err(format!("the server answered `{answer}` to report").into());
-        };
-        Ok(Usage { cpu: Duration::from_micros(cpu), allocated: Allocated { count, bytes } })
+        Usage::from_line(&self.ask("report")?)
     }
 
     /// What the `index`th connection dials.

@@ -6,10 +6,12 @@
 
 mod alloc;
 mod args;
+mod bounds;
 mod case;
 mod child;
 mod compare;
 mod cores;
+mod counters;
 mod load;
 mod measure;
 mod peers;

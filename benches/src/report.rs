@@ -3,17 +3,18 @@
 use std::fmt::Write;
 
 use crate::{
-    case::{Case, Work},
-    load::Sample,
+    bounds::SMALL_CALLS_P99,
+    case::{Case, Fanout, LARGE, Work},
+    load::{Extra, Sample},
     peers::Entry,
 };
 
 /// One peer in one case.
 #[derive(Debug)]
 pub(crate) struct Row {
-    peer: &'static Entry,
+    pub(crate) peer: &'static Entry,
     /// The median of every column by itself.
-    median: Sample,
+    pub(crate) median: Sample,
     /// Half of what lies between the best and the worst throughput, as a fraction of the median.
     spread: f64,
     runs: usize,
@@ -22,22 +23,30 @@ pub(crate) struct Row {
 impl Row {
     /// Nothing if there are no samples.
     pub(crate) fn of(peer: &'static Entry, samples: &[Sample]) -> Option<Self> {
-        let column = |of: fn(&Sample) -> f64| {
+        fn column(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> Vec<f64> {
             let mut values: Vec<f64> = samples.iter().map(of).collect();
             values.sort_by(f64::total_cmp);
             values
-        };
-        let throughput = column(|sample| sample.ops_per_sec);
+        }
+        let of = |of: fn(&Sample) -> f64| median(&column(samples, of));
+        let throughput = column(samples, |sample| sample.ops_per_sec);
         let (worst, best) = (throughput.first()?, throughput.last()?);
+        let extra_of = |key: &str| median(&column(samples, |sample| sample.extra(key).unwrap_or_default()));
         let median = Sample {
             ops_per_sec: median(&throughput),
-            p50: median(&column(|sample| sample.p50)),
-            p99: median(&column(|sample| sample.p99)),
-            p999: median(&column(|sample| sample.p999)),
-            server_cpu: median(&column(|sample| sample.server_cpu)),
-            client_cpu: median(&column(|sample| sample.client_cpu)),
-            allocations: median(&column(|sample| sample.allocations)),
-            allocated_bytes: median(&column(|sample| sample.allocated_bytes)),
+            p50: of(|sample| sample.p50),
+            p99: of(|sample| sample.p99),
+            p999: of(|sample| sample.p999),
+            server_cpu: of(|sample| sample.server_cpu),
+            client_cpu: of(|sample| sample.client_cpu),
+            allocations: of(|sample| sample.allocations),
+            allocated_bytes: of(|sample| sample.allocated_bytes),
+            extras: samples
+                .first()?
+                .extras
+                .iter()
+                .map(|extra| Extra { value: extra_of(extra.key), ..*extra })
+                .collect(),
         };
         let spread = (best - worst) / 2.0 / median.ops_per_sec;
         Some(Self { peer, median, spread, runs: samples.len() })
@@ -48,29 +57,53 @@ impl Row {
 pub(crate) fn table(case: &Case, rows: &[Row]) -> String {
     let bases: Vec<&Row> =
         BASES.iter().filter_map(|&base| rows.iter().find(|row| row.peer.name == base)).collect();
-    let mut text = format!("{case}\n{:<17}{:>10}{:>6}", "peer", "ops/s", "+-%");
+    let mut text = format!("{case}\n");
+    if case.work == Work::Large {
+        let bound = SMALL_CALLS_P99 / 1000.0;
+        text = format!("{case} (p99 of these to be within {bound} ms)\n");
+    }
+    let _ = write!(text, "{:<17}{:>10}{:>6}", "peer", "ops/s", "+-%");
     for base in &bases {
         let _ = write!(text, "{:>1$}", format!("/{}", base.peer.name), width(base));
     }
-    let _ = writeln!(
+    let _ = write!(
         text,
         "{:>10}{:>10}{:>10}{:>8}{:>8}{:>11}{:>9}",
         "p50 us", "p99 us", "p99.9 us", "srv us", "cli us", "allocs/op", "B/op"
     );
+    for extra in rows.first().map_or(&[][..], |row| &row.median.extras) {
+        let _ = write!(text, "{:>1$}", extra.title, extra.title.len().max(8) + 2);
+    }
+    text.push('\n');
     for row in rows {
-        let Sample { ops_per_sec, p50, p99, p999, server_cpu, client_cpu, allocations, allocated_bytes } =
-            row.median;
+        let Sample {
+            ops_per_sec,
+            p50,
+            p99,
+            p999,
+            server_cpu,
+            client_cpu,
+            allocations,
+            allocated_bytes,
+            ref extras,
+        } = row.median;
+        // A large message takes milliseconds, an item of a stream less than one microsecond.
+        let (server_cpu, client_cpu) = (digits(server_cpu), digits(client_cpu));
         let _ = write!(text, "{:<17}{ops_per_sec:>10.0}{:>6.1}", row.peer.name, row.spread * 100.0);
         for base in &bases {
             let shown = comparable(row.peer, base.peer);
             let ratio = if shown { ratio(ops_per_sec / base.median.ops_per_sec) } else { "-".into() };
             let _ = write!(text, "{ratio:>0$}", width(base));
         }
-        let _ = writeln!(
+        let _ = write!(
             text,
-            "{p50:>10.1}{p99:>10.1}{p999:>10.1}{server_cpu:>8.2}{client_cpu:>8.2}{allocations:>11.3}\
+            "{p50:>10.1}{p99:>10.1}{p999:>10.1}{server_cpu:>8}{client_cpu:>8}{allocations:>11.3}\
              {allocated_bytes:>9.1}"
         );
+        for extra in extras {
+            let _ = write!(text, "{:>1$.2}", extra.value, extra.title.len().max(8) + 2);
+        }
+        text.push('\n');
     }
     text
 }
@@ -91,28 +124,59 @@ fn width(base: &Row) -> usize {
 
 /// The row as one JSON object. All values are numbers, booleans and plain names: nothing needs escaping.
 pub(crate) fn json(case: &Case, row: &Row) -> String {
-    let Sample { ops_per_sec, p50, p99, p999, server_cpu, client_cpu, allocations, allocated_bytes } =
-        row.median;
-    let (suite, payload, in_flight) = match case.work {
+    let Sample {
+        ops_per_sec,
+        p50,
+        p99,
+        p999,
+        server_cpu,
+        client_cpu,
+        allocations,
+        allocated_bytes,
+        ref extras,
+    } = row.median;
+    let (what, payload, in_flight) = match case.work {
         Work::Echo { payload } => ("echo", payload, 1),
-        Work::Sum { in_flight } => ("sum", 8, in_flight),
+        Work::Calls { call, in_flight } => (call.name(), call.payload(), in_flight),
+        Work::Streams { streams, of } => ("items", of.size, streams),
+        Work::Fanout(Fanout { payload, burst, .. }) => ("push", payload, burst),
+        Work::Large => ("large", LARGE, 2),
     };
+    let suite = case.work.suite().name();
+    let shape = match case.work {
+        Work::Streams { of, .. } => format!(",\"items_per_stream\":{}", of.items),
+        Work::Fanout(Fanout { members, .. }) => format!(",\"members\":{members}"),
+        _ => String::new(),
+    };
+    let mut more = String::new();
+    for Extra { key, value, .. } in extras {
+        let _ = write!(more, ",\"{key}\":{value:.4}");
+    }
     let (flavour, pinned, connections) = (case.flavour.name(), case.pinned, case.connections);
     let Row { spread, runs, .. } = row;
     let Entry { name, secured, .. } = row.peer;
     format!(
-        "{{\"suite\":\"{suite}\",\"payload\":{payload},\"connections\":{connections},\"in_flight\":{in_flight},\
+        "{{\"suite\":\"{suite}\",\"what\":\"{what}\",\"payload\":{payload},\"connections\":{connections},\"in_flight\":{in_flight}{shape},\
          \"flavour\":\"{flavour}\",\"pinned\":{pinned},\"peer\":\"{name}\",\"secured\":{secured},\"runs\":{runs},\
          \"ops_per_sec\":{ops_per_sec:.1},\"spread\":{spread:.4},\
          \"p50_us\":{p50:.2},\"p99_us\":{p99:.2},\"p999_us\":{p999:.2},\
-         \"server_cpu_us\":{server_cpu:.3},\"client_cpu_us\":{client_cpu:.3},\
-         \"allocations\":{allocations:.4},\"allocated_bytes\":{allocated_bytes:.1}}}"
+         \"server_cpu_us\":{server_cpu:.4},\"client_cpu_us\":{client_cpu:.4},\
+         \"allocations\":{allocations:.4},\"allocated_bytes\":{allocated_bytes:.1}{more}}}"
     )
 }
 
 /// Two decimals, or what is needed to tell small ratios apart.
 fn ratio(value: f64) -> String {
     if value < 0.1 { format!("{value:.4}") } else { format!("{value:.2}") }
+}
+
+/// As many decimals as there is room for.
+fn digits(micros: f64) -> String {
+    match micros {
+        ..1.0 => format!("{micros:.3}"),
+        ..1000.0 => format!("{micros:.2}"),
+        _ => format!("{micros:.0}"),
+    }
 }
 
 /// Of values in order; between the middle two if there are two.
@@ -137,8 +201,7 @@ mod tests {
             p999: 3.0,
             server_cpu: 4.0,
             client_cpu: 5.0,
-            allocations: 0.0,
-            allocated_bytes: 0.0,
+            ..Sample::default()
         }
     }
 

@@ -8,17 +8,25 @@ use std::{
     sync::mpsc,
 };
 
-use crate::{Error, args::Serve, cores::Cores, load::Ready, measure::Usage};
+use crate::{
+    Error,
+    alloc::Allocated,
+    args::Serve,
+    cores::Cores,
+    load::Ready,
+    measure::{Usage, raise_descriptor_limit},
+};
 
 /// Serves until standard input ends.
 pub(crate) fn run(options: &Serve) -> Result<bool, Error> {
+    raise_descriptor_limit();
     let cores = Cores::start(options.flavour, options.pin)?;
     // A port of its own for every core, not one shared by all: the kernel would spread a few connections unevenly,
     // and differently for every peer.
     let mut ready = String::from("ready");
     for core in cores.handles() {
         let (bound, target) = mpsc::channel();
-        let serving = (options.peer.serve)(Ready::new(bound));
+        let serving = (options.peer.serve)(Ready::new(bound), options.suite);
         core.spawn(async move {
             if let Err(error) = serving.await {
                 eprintln!("compare serve: {error}");
@@ -33,7 +41,7 @@ pub(crate) fn run(options: &Serve) -> Result<bool, Error> {
     std::process::exit(0);
 }
 
-/// Neither waiting for a line nor answering `reset` allocates, so that counts hold the peer's allocations only.
+/// Neither waiting for a line nor answering `reset` allocates what is counted, so that counts hold the peer's allocations only.
 fn obey(commands: &mut impl BufRead) -> Result<(), Error> {
     let mut start = Usage::default();
     let mut line = String::with_capacity(64);
@@ -41,12 +49,13 @@ fn obey(commands: &mut impl BufRead) -> Result<(), Error> {
         match line.trim_end() {
             "reset" => {
                 start = Usage::now()?;
+                // Looking at how much memory there is has allocated.
+                start.allocated = Allocated::now();
                 answer("ok")?;
             }
             "report" => {
                 let used = Usage::now()?.since(&start);
-                let Usage { cpu, allocated } = used;
-                answer(&format!("{} {} {}", cpu.as_micros(), allocated.count, allocated.bytes))?;
+                answer(&used.to_line())?;
             }
             other => return Err(format!("unknown command `{other}`").into()),
         }

@@ -10,7 +10,7 @@ fn every_quick_case_runs() {
             "--suite",
             "all",
             "--peer",
-            "raw,nalix,nalix-async,nalix-sealed",
+            "raw,nalix,nalix-async,nalix-sealed,nalix-stuck",
             "--secs",
             "0.05",
             "--runs",
@@ -20,10 +20,30 @@ fn every_quick_case_runs() {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
-    let lines = |start| text.lines().filter(|line| line.starts_with(start)).count();
-    let cases = lines("echo ") + lines("sum, ");
-    assert!(cases > 0, "{text}");
-    for peer in ["raw ", "nalix ", "nalix-async ", "nalix-sealed "] {
-        assert_eq!(lines(peer), cases, "{text}");
+    // A table is what stands between empty lines: the case, the titles, a line per peer.
+    let mut tables = Vec::new();
+    for table in text.split("\n\n").skip(1) {
+        let mut lines = table.lines();
+        let case = lines.next().unwrap();
+        let peers: Vec<_> = lines.skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+        tables.push((case, peers));
+    }
+    let every = ["nalix", "nalix-sealed"];
+    let calls = ["raw", "nalix", "nalix-async", "nalix-sealed"];
+    let pushes = ["raw", "nalix", "nalix-sealed", "nalix-stuck"];
+    for (suite, peers) in [
+        ("echo ", &calls[..]),
+        ("sum, ", &calls),
+        ("get user, ", &every),
+        ("say hello, ", &every),
+        ("stream ", &every),
+        ("fan-out ", &pushes),
+        ("large ", &every),
+    ] {
+        let of_suite: Vec<_> = tables.iter().filter(|(case, _)| case.starts_with(suite)).collect();
+        assert!(!of_suite.is_empty(), "no case of `{suite}`: {text}");
+        for (case, found) in of_suite {
+            assert_eq!(found, peers, "{case}: {text}");
+        }
     }
 }

@@ -33,9 +33,9 @@ mod session;
 pub use nalix_core::{
     Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Duplex,
     DuplexRequest, Failure, Incoming, Lag, Lagged, Listener, OneWay, Opcode, OpenBuilder, OpenFuture,
-    Outgoing, Packet, Push, Queue, Request, RequestBuilder, RequestError, RequestFuture, SendError,
-    SendFuture, Side, State, Status, StreamError, StreamRequest, Streams, Subscription, Upload,
-    UploadRequest, Uploads, Wire,
+    Outgoing, Packet, Push, Queue, Request, RequestBuilder, RequestError, RequestFuture, Response,
+    ResponseBuilder, ResponseFuture, SendError, SendFuture, Side, State, Status, StreamError, StreamRequest,
+    Streams, Subscription, Upload, UploadRequest, Uploads, Wire,
     connection::{ConnectError, Options},
     controller::{Extract, RouterError},
     error::{DecodeError, EncodeError, ProtocolError},
@@ -44,6 +44,8 @@ pub use nalix_core::{
     },
     link, packet, packet_controller, wire,
 };
+
+pub use nalix_core::{Bytes, Stream};
 
 pub use self::{
     builder::{Client, ClientBuilder},

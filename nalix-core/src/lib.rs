@@ -129,11 +129,16 @@ pub use self::{
     },
     peer::{
         Connection, Duplex, Finish, Incoming, Lag, Lagged, Listener, OpenBuilder, OpenFuture, Opens,
-        Outgoing, Queue, RequestBuilder, RequestError, RequestFuture, Resumption, SendChunk, SendError,
-        SendFuture, StreamError, Subscription, Upload,
+        Outgoing, Queue, RequestBuilder, RequestError, RequestFuture, Response, ResponseBuilder,
+        ResponseFuture, Resumption, SendChunk, SendError, SendFuture, StreamError, Subscription, Upload,
     },
     status::{Advice, CloseCode, CloseReason, Code, Failure, Side, Status},
 };
+
+/// Bytes that are shared and not copied: as a field or an item, a slice of what was received.
+pub use bytes::Bytes;
+/// What handlers of packets with a `stream` return, and what subscriptions and [`Incoming`] are.
+pub use futures_core::Stream;
 
 #[doc(hidden)]
 pub mod __private;

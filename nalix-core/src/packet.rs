@@ -14,6 +14,7 @@ use crate::{
 };
 
 pub use self::encoded::Encoded;
+pub use crate::frame::compress::COMPRESS_FROM;
 
 /// An owned value that can travel both ways: a reply, an error, a field.
 ///
@@ -37,29 +38,91 @@ pub trait Packet: Encode + Describe {
     const EXACT: bool = false;
     /// Whether it and its answer travel in sealed records only.
     const ENCRYPT: bool = false;
+    /// From how many bytes on it and its answer are compressed, if they become shorter by it and the peer can inflate them.
+    /// `None`: never.
+    const COMPRESS: Option<usize> = None;
     /// Whether it is answered with a stream of items.
     const STREAMS: bool = false;
     /// Whether a stream of chunks follows it.
     const UPLOADS: bool = false;
-    /// How urgent it and its answer are where they do not fit a frame. `None`: by their size.
+    /// How urgent it and its answer are. `None`: [`Priority::Normal`], or where they do not fit a frame, by their size.
     const PRIORITY: Option<Priority> = None;
+
+    /// Its encoding, if it is encoded already: a message of over 16 KiB is sent from there, without a copy of its own for
+    /// each connection. It must be what [`Encode::encode`] writes.
+    #[inline]
+    fn encoding(&self) -> Option<&Bytes> {
+        None
+    }
+
+    /// What is known of its compressed form before it is sent.
+    #[doc(hidden)]
+    fn __compressed(&self) -> Precompressed<'_> {
+        Precompressed::Unknown
+    }
 }
 
-/// How urgent a message is that is too long for one frame: how much of the link it gets beside others of its kind.
+/// What is known of the compressed form of a packet.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub enum Precompressed<'a> {
+    /// Nothing.
+    Unknown,
+    /// It has none, since it is too short or would not become shorter.
+    Useless,
+    /// All.
+    Known {
+        /// How many bytes the packet has without.
+        len: usize,
+        /// What travels.
+        bytes: &'a Bytes,
+    },
+}
+
+/// How urgent a packet is: what overtakes what when more waits to be written than the link takes, and how it is shared.
 ///
-/// Whoever declares the packet says so; an answer has the priority of its packet. Messages that fit a frame do not wait for
-/// longer ones of whatever priority. None ever waits for the others to be done: when all have something to send, of 15
-/// fragments 8 are control, 4 high, 2 normal and 1 bulk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// It is part of the packet's definition, of which each side has its own: the answer to a call, items of a stream included, has
+/// the priority that the packet has *here*, whatever the caller says or does.
+///
+/// None ever waits for the others to be done: when all have something to send, of 15 bytes 8 are control, 4 high, 2 normal and
+/// 1 bulk. What is of one priority stays in order, as long as it fits frames: one-way packets, requests, and what is sent about
+/// one call. Packets of different priorities may overtake each other.
+///
+/// Priorities begin to count when 64 KiB wait. What has been handed to the link is not overtaken any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Priority {
     /// What keeps a system going.
     Control,
     /// What somebody waits for.
     High,
     /// Everything else.
+    #[default]
     Normal,
     /// What may take its time: files, backups. What is over 1 MiB is bulk unless its packet says otherwise.
     Bulk,
+}
+
+impl Priority {
+    /// All, the most urgent first.
+    pub(crate) const ALL: [Priority; 4] =
+        [Priority::Control, Priority::High, Priority::Normal, Priority::Bulk];
+
+    /// Its place in [`Priority::ALL`].
+    #[inline]
+    pub(crate) const fn index(self) -> usize {
+        match self {
+            Priority::Control => 0,
+            Priority::High => 1,
+            Priority::Normal => 2,
+            Priority::Bulk => 3,
+        }
+    }
+
+    /// Whether a packet with this one asks for anything but what all have.
+    #[inline]
+    pub(crate) const fn is_special(priority: Option<Priority>) -> bool {
+        matches!(priority, Some(Priority::Control | Priority::High | Priority::Bulk))
+    }
 }
 
 /// A packet that is answered.

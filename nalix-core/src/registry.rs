@@ -13,6 +13,7 @@ use std::{collections::HashMap, fmt, sync::OnceLock};
 use crate::{
     Opcode,
     error::DuplicateError,
+    packet::Priority,
     schema::{Contract, Fingerprint},
 };
 
@@ -61,6 +62,8 @@ pub struct PacketInfo {
     pub location: Location,
     /// The conversation it opens.
     pub shape: Shape,
+    /// How urgent it is, if it says so.
+    pub priority: Option<Priority>,
     contract: fn() -> Contract,
     cell: OnceLock<(Contract, Fingerprint)>,
 }
@@ -75,7 +78,14 @@ impl PacketInfo {
         shape: Shape,
         contract: fn() -> Contract,
     ) -> Self {
-        Self { opcode, name, path, location, shape, contract, cell: OnceLock::new() }
+        Self { opcode, name, path, location, shape, priority: None, contract, cell: OnceLock::new() }
+    }
+
+    /// Sets how urgent it is.
+    #[must_use]
+    pub const fn with_priority(mut self, priority: Option<Priority>) -> Self {
+        self.priority = priority;
+        self
     }
 
     /// The layout of the packet, its reply and its error. Described once, at the first call.
@@ -103,6 +113,15 @@ impl PacketInfo {
 pub struct PacketEntry(pub &'static PacketInfo);
 
 inventory::collect!(PacketEntry);
+
+/// Whether any packet of this program has a priority of its own, so that connections have to be ready for it.
+pub(crate) fn has_priorities() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let mut packets = inventory::iter::<PacketEntry>.into_iter();
+        packets.any(|entry| Priority::is_special(entry.0.priority))
+    })
+}
 
 /// Every packet linked into the program, checked for duplicates.
 #[derive(Debug)]

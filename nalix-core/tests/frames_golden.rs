@@ -10,7 +10,8 @@ use std::{cell::Cell, time::Duration};
 use bytes::Bytes;
 use nalix_core::{
     Advice, CallId, CloseCode, CloseReason, Code, Opcode, Side, Status, Wire,
-    frame::{self, Control, Entries, FrameKind, Head, Metadata, encode_application, encode_status},
+    error::ProtocolError,
+    frame::{self, Control, Entries, FrameKind, Head, Metadata, compress, encode_application, encode_status},
     handshake::{self, Answer, Contracts, Hello, Offer, Params, Responder, ServerSecurity, Terms},
     packet,
     record::{self, RecordKind},
@@ -81,6 +82,9 @@ fn handshakes_have_their_golden_bytes() {
         bytes[record::HEADER..]
     );
     assert_eq!((terms.version, terms.message_out, terms.calls_out), (1, 1 << 20, 1024));
+    assert!(!terms.compression_in && !terms.compression_out);
+
+    compression(&golden, &none);
 
     let bytes = golden.take("hello", "versions 0 to 9, 2 bytes of a later one");
     let hello = Hello::parse(&body_of(RecordKind::Hello, &bytes)).unwrap();
@@ -93,6 +97,28 @@ fn handshakes_have_their_golden_bytes() {
     assert_eq!(record::build(RecordKind::Abort, &handshake::abort_body(&reason)), bytes);
     assert_eq!(handshake::read_abort(&body_of(RecordKind::Abort, &bytes)), reason.by(Side::Peer));
     golden.finish();
+}
+
+/// Compression is said behind the window of streams, and counts where both sides know it.
+fn compression(golden: &Golden, none: &Params) {
+    let both = none.clone().with_compression(true);
+    for (window, words) in
+        [(0, "no packets, no streams, LZ4"), (64 << 10, "no packets, window of 64 KiB, LZ4")]
+    {
+        let ours = both.clone().with_streams(window);
+        let bytes = golden.take("hello", words);
+        assert_eq!(record::build(RecordKind::Hello, &Hello::plaintext(&ours).body()), bytes, "{words}");
+        let hello = Hello::parse(&body_of(RecordKind::Hello, &bytes)).unwrap();
+        let (reply, terms) = answer(&hello, &both);
+        assert_eq!((terms.compression_in, terms.compression_out, terms.window_out), (true, true, window));
+        assert_eq!(reply, golden.take("hello reply", "nothing differs, LZ4"));
+        let parsed = Answer::parse(&body_of(RecordKind::HelloReply, &reply)).unwrap();
+        assert!(parsed.lz4 && parsed.to_bytes() == reply[record::HEADER..]);
+        let (_, terms) = answer(&hello, none);
+        assert_eq!((terms.compression_in, terms.compression_out), (false, false));
+    }
+    let (_, terms) = answer(&Hello::plaintext(none), &both);
+    assert_eq!((terms.compression_in, terms.compression_out), (true, false));
 }
 
 #[test]
@@ -134,35 +160,28 @@ fn entries(golden: &Golden) {
     let request = Head::request(CallId::new(5), Opcode::new(0x1001));
     let remaining = Metadata::remaining(Duration::from_millis(2_500));
     let tenant = ("tenant".to_owned(), b"blue".to_vec());
+    let none = Metadata::default();
+    let answer = |kind| Head::of_call(kind, CallId::new(5));
+    let hi = &b"\x03hi!"[..];
+    let two = vec![tenant.clone(), ("empty".to_owned(), Vec::new())];
+    let long = vec![("k".repeat(64), b"v".repeat(200))];
+    let tenant = vec![tenant];
     let cases = [
-        ("request 5, tenant is blue", request, Metadata::default(), vec![tenant.clone()]),
-        (
-            "request 5, 2.5 s remain, tenant, empty",
-            request,
-            remaining,
-            vec![tenant.clone(), ("empty".to_owned(), Vec::new())],
-        ),
-        (
-            "notify 0x3001, tenant is blue",
-            Head::notify(Opcode::new(0x3001)),
-            Metadata::default(),
-            vec![tenant],
-        ),
-        (
-            "request 5, key of 64 k, value of 200 v",
-            request,
-            Metadata::default(),
-            vec![("k".repeat(64), b"v".repeat(200))],
-        ),
+        ("request 5, tenant is blue", request, none, tenant.clone(), hi),
+        ("request 5, 2.5 s remain, tenant, empty", request, remaining, two, hi),
+        ("notify 0x3001, tenant is blue", Head::notify(Opcode::new(0x3001)), none, tenant.clone(), hi),
+        ("request 5, key of 64 k, value of 200 v", request, none, long, hi),
+        ("reply 5, tenant is blue", answer(FrameKind::Reply), none, tenant.clone(), hi),
+        ("error 5, 0x2a, tenant is blue", answer(FrameKind::Error), none, tenant.clone(), &[1, 0x2a]),
+        ("end of stream 5, tenant is blue", answer(FrameKind::End), none, tenant, b""),
     ];
-    for (words, head, metadata, pairs) in cases {
+    for (words, head, metadata, pairs, payload) in cases {
         let bytes = golden.take("frame", words);
         let mut entries = Entries::default();
         for (key, value) in &pairs {
             entries.push(key, value).unwrap();
         }
         let mut out = Outbound::new(LIMIT);
-        let payload = &b"\x03hi!"[..];
         out.append_as(None, Cover::Plain, head, (metadata, Some(&entries)), 4, |w| w.put(payload)).unwrap();
         assert_eq!(out.take(Vec::new()).split_off(record::HEADER), bytes, "{words}");
         let frame = parse_one(&bytes);
@@ -252,10 +271,62 @@ fn messages_in_fragments_have_their_golden_bytes() {
         assert_eq!((frames.len(), frames[0].kind, frames[0].id), (1, head.kind, head.id), "{words}");
         assert_eq!((&frames[0].payload[..], frames[0].metadata), (&vec![0x2a; len][..], metadata), "{words}");
     }
+    let bytes = golden.take("message", "reply 5, 16,385 bytes, tenant is blue");
+    let mut tenant = Entries::default();
+    tenant.push("tenant", b"blue").unwrap();
+    let mut out = Outbound::new(100_000);
+    let head = Head::of_call(FrameKind::Reply, CallId::new(5));
+    let metadata = (Metadata::default(), Some(&tenant));
+    out.append_encoded(None, Cover::Plain, head, metadata, vec![0x2a; 16_385].into()).unwrap();
+    assert!(out.take(Vec::new()) == bytes);
+    let frames = receive(&bytes).unwrap();
+    assert_eq!((frames.len(), frames[0].payload.len(), &frames[0].entries), (1, 16_385, &Some(tenant)));
     let mut out = Vec::new();
     frame::put_head(&mut out, Head::of_call(FrameKind::Continue, CallId::new(3)));
     out.push(0);
     assert_eq!(out, golden.take("given up", "slot 3"));
+    golden.finish();
+}
+
+#[test]
+fn compressed_messages_have_their_golden_bytes() {
+    let golden = Golden::read(&["compressed"]);
+    let (run, five) = ([0x2a; 64], CallId::new(5));
+    let of = Head::of_call;
+    let remain = Metadata::remaining(Duration::from_millis(2_500));
+    let items = [&[15][..], &[0x2a; 15]].concat().repeat(4);
+    let own = [&[1][..], &[0x2a; 63]].concat();
+    let request = Head::request(five, Opcode::new(0x1001));
+    let none = Metadata::default();
+    let cases = [
+        ("reply 5, 64 bytes of 0x2a", of(FrameKind::Reply, five), none, &run[..]),
+        ("notify 0x3001, 64 bytes of 0x2a", Head::notify(Opcode::new(0x3001)), none, &run),
+        ("request 5, 2.5 s remain, 64 bytes of 0x2a", request, remain, &run),
+        ("error 5, the packet's own: 63 times 0x2a", of(FrameKind::Error, five), none, &own),
+        ("items of stream 5: 4 times 15 of 0x2a", of(FrameKind::Item, five), none, &items),
+        ("chunks of upload 5: the same", Head::of_upload(FrameKind::Item, five), none, &items),
+        ("reply 5, 40,005 bytes of 0x2a, badly", of(FrameKind::Reply, five), none, &[0x2a; 40_005]),
+    ];
+    for (words, head, metadata, message) in cases {
+        let bytes = golden.take("compressed", words);
+        let mut out = Outbound::new(LIMIT);
+        out.set_compression(true);
+        let ours = compress::compressed(message, |bytes| {
+            let bytes = bytes.expect("it becomes shorter");
+            out.append_compressed(None, Cover::Plain, head, (metadata, None), bytes).unwrap();
+            out.take(Vec::new())
+        });
+        assert!(ours.len() < message.len(), "{words}: {ours:x?}");
+        for bytes in [bytes, ours] {
+            let frames = receive_compressed(&bytes).unwrap();
+            let [frame] = &frames[..] else { panic!("{words}: {frames:?}") };
+            assert_eq!((frame.kind, frame.id, frame.upload), (head.kind, head.id, head.upload), "{words}");
+            assert_eq!((frame.opcode, frame.metadata), (head.opcode, metadata), "{words}");
+            assert!(frame.payload == message, "{words}");
+            let refused = receive(&bytes).unwrap_err().to_string();
+            assert!(refused.contains("not agreed on"), "{words}: {refused}");
+        }
+    }
     golden.finish();
 }
 
@@ -294,12 +365,17 @@ fn records_have_their_golden_bytes() {
 
 #[test]
 fn what_is_malformed_is_refused() {
-    let golden = Golden::read(&["bad frame", "bad record", "bad hello", "bad reply"]);
+    let names = ["bad frame", "bad compressed", "bad record", "bad hello", "bad reply"];
+    let golden = Golden::read(&names);
     for line in &golden.lines {
         line.used.set(true);
         let (words, bytes) = (line.words, line.bytes.clone());
         match line.name {
             "bad frame" => assert!(receive(&record::build(RecordKind::Plain, &bytes)).is_err(), "{words}"),
+            "bad compressed" => {
+                let refused = receive_compressed(&record::build(RecordKind::Plain, &bytes));
+                assert!(refused.is_err(), "{words}: {refused:?}");
+            }
             "bad record" => assert!(receive(&bytes).is_err(), "{words}"),
             "bad hello" => {
                 let taken = Hello::parse(&bytes.into()).is_ok_and(|hello| {
@@ -331,9 +407,18 @@ fn parse_one(frame: &[u8]) -> Frame {
     frames.remove(0)
 }
 
-fn receive(bytes: &[u8]) -> Result<Vec<Frame>, nalix_core::error::ProtocolError> {
+fn receive(bytes: &[u8]) -> Result<Vec<Frame>, ProtocolError> {
+    receive_with(false, bytes)
+}
+
+fn receive_compressed(bytes: &[u8]) -> Result<Vec<Frame>, ProtocolError> {
+    receive_with(true, bytes)
+}
+
+fn receive_with(inflation: bool, bytes: &[u8]) -> Result<Vec<Frame>, ProtocolError> {
     let mut inbound = Inbound::new(0);
     inbound.establish(LIMIT);
+    inbound.set_inflation(inflation);
     inbound.buffer().extend_from_slice(bytes);
     let mut frames = Vec::new();
     while let Some(frame) = inbound.next_frame()? {

@@ -96,7 +96,10 @@ fn packets_are_values_too() {
 fn registry_has_all_by_opcode_and_name() {
     let registry = Registry::global().unwrap();
     let opcodes: Vec<_> = registry.iter().map(|info| info.opcode.get()).collect();
-    assert_eq!(opcodes, [0x0100, 0x1001, 0x1002, 0x1003, 0x1004, 0x1f01, 0x1f02, 0x1f03, 0x1f04, 0xffff]);
+    assert_eq!(
+        opcodes,
+        [0x0100, 0x1001, 0x1002, 0x1003, 0x1004, 0x1f01, 0x1f02, 0x1f03, 0x1f04, 0x1f05, 0x1f06, 0xffff]
+    );
     assert_eq!(registry.by_name("sign-in").unwrap().opcode, Login::OPCODE);
     assert!(registry.by_name("Login").is_none());
 }
@@ -225,4 +228,31 @@ fn the_priority_is_what_the_packet_says() {
     assert_eq!(Chat::PRIORITY, Some(Priority::Normal));
     assert_eq!(Backup::PRIORITY, Some(Priority::Bulk));
     assert_eq!(Ping::PRIORITY, None);
+    let registry = Registry::global().unwrap();
+    let registered = |opcode| registry.by_opcode(Opcode::new(opcode)).unwrap().priority;
+    assert_eq!((registered(0x1f01), registered(0x1f04)), (Some(Priority::Control), Some(Priority::Bulk)));
+    assert_eq!(registered(Ping::OPCODE.get()), None);
+}
+
+#[packet(opcode = 0x1f05, reply = u8, compress, rename = "Twin")]
+struct TwinCompressed(Vec<u8>);
+
+#[test]
+fn what_is_compressed_is_what_the_packet_says() {
+    assert_eq!(Ping::COMPRESS, None);
+    assert_eq!(TwinCompressed::COMPRESS, Some(1024));
+}
+
+/// Receivers take both forms, so that one side may begin with it without the other.
+#[test]
+fn the_contract_does_not_depend_on_compression() {
+    use nalix_core::registry::Registry;
+    mod plain {
+        #[nalix_core::packet(opcode = 0x1f06, reply = u8)]
+        pub(super) struct TwinPlain(pub(super) Vec<u8>);
+    }
+    assert_eq!(to_vec(&plain::TwinPlain(vec![1])), to_vec(&TwinCompressed(vec![1])));
+    let registry = Registry::global().unwrap();
+    let of = |opcode| registry.by_opcode(nalix_core::Opcode::new(opcode)).unwrap().fingerprint();
+    assert_eq!(of(0x1f05), of(0x1f06));
 }

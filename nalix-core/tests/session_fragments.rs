@@ -223,7 +223,7 @@ fn a_message_is_cut_when_it_is_one_byte_longer_than_a_frame_may_be() {
         for hint in [0, len, 10 * len] {
             let mut out = Outbound::new(LIMIT);
             append(&mut out, request(1), len, hint).unwrap();
-            assert_eq!(out.has_large(), frames > 1, "{len}");
+            assert_eq!(out.has_queued(), frames > 1, "{len}");
             let bytes = out.take(Vec::new());
             let mut found = 0;
             let mut rest = &bytes[..];

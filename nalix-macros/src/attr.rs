@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     Text,
     /// A path, or nothing.
     MaybePath,
+    /// A value, or nothing.
+    MaybeExpr,
 }
 
 enum Value {
@@ -79,6 +81,13 @@ impl Args {
         match self.take(key)? {
             (key, Value::Expr(expr)) => Some((key, expr)),
             _ => None,
+        }
+    }
+
+    pub(crate) fn maybe_expr(&mut self, key: &str) -> Option<(Ident, Option<Expr>)> {
+        match self.take(key)? {
+            (key, Value::Expr(expr)) => Some((key, Some(expr))),
+            (key, _) => Some((key, None)),
         }
     }
 
@@ -173,7 +182,7 @@ fn read_value(input: ParseStream<'_>, key: &Ident, kind: Kind) -> syn::Result<Va
             return Err(input.error(format!("`{key}` takes no value")));
         }
         Kind::Flag => return Ok(Value::None),
-        Kind::MaybePath if !has_value => return Ok(Value::None),
+        Kind::MaybePath | Kind::MaybeExpr if !has_value => return Ok(Value::None),
         Kind::Expr if !has_value => return missing("a value"),
         Kind::Type if !has_value => return missing("a type"),
         Kind::Path if !has_value => return missing("a path"),
@@ -186,7 +195,7 @@ fn read_value(input: ParseStream<'_>, key: &Ident, kind: Kind) -> syn::Result<Va
     }
     match kind {
         Kind::Flag => Ok(Value::None),
-        Kind::Expr => input.parse().map(Value::Expr),
+        Kind::Expr | Kind::MaybeExpr => input.parse().map(Value::Expr),
         Kind::Type => input.parse().map(Value::Type),
         // As an expression, since that form of a path allows both `crate::f` and `Type::<u8>::f`.
         Kind::Path | Kind::MaybePath => Ok(Value::Path(input.parse::<ExprPath>()?.path)),

@@ -38,15 +38,26 @@ pub fn derive_wire(input: TokenStream) -> TokenStream {
 /// Keys: `opcode = 0x1001` (required; from `0x0100` up), `reply = Type` (makes it a request), `error = Type` (what a
 /// request or a stream may fail with besides a `Status`), `stream = Type` (it is answered with a stream of such items),
 /// `upload = Type` (a stream of such chunks follows it; with `reply` or `stream`), `exact` (bytes behind the last field are
-/// an error), `encrypt` (it and its answer travel in sealed records only), `priority = "..."` (`"control"`, `"high"`,
-/// `"normal"` or `"bulk"`: how urgent it and its answer are where they are over 16 KiB; if nothing is said, what is over
-/// 1 MiB is bulk), `rename = "..."`, `crate = path` (where `nalix_core` is). Fields take the
+/// an error), `encrypt` (it and its answer travel in sealed records only), `compress` or `compress = N` (it and its answer
+/// are compressed from N bytes on, see below), `priority = "..."` (`"control"`, `"high"`, `"normal"` or `"bulk"`: how
+/// urgent it and its answer are when more waits than the link takes; if nothing is said, what is over 1 MiB is bulk, and
+/// all else normal), `rename = "..."`, `crate = path` (where `nalix_core` is). Fields take the
 /// `#[wire(...)]` attributes of `derive(Wire)`, which this macro includes.
 ///
 /// What is marked `encrypt` never leaves on a connection that is not secured: the sender gets an `EncryptionRequired`
 /// error before a byte is written. A receiver that gets it unsealed all the same answers with the status of that name, or
 /// drops it if it is one-way, without decoding it. The mark is not part of the contract that peers compare: each side
 /// keeps to its own.
+///
+/// What is marked `compress` is compressed if it has at least so many bytes (1,024, unless it says another number), becomes
+/// shorter by it, and the peer can read it: the packet, its reply, its error, and the items of its stream and the chunks of
+/// its upload, as many as go together in one frame. Statuses are not, nor a request that goes along with a hello. Limits count the bytes before compression. The
+/// mark is not part of the contract either: receivers take both forms, and each side says for itself what it compresses.
+///
+/// Compress text, snapshots, tables: what repeats itself. It costs some microseconds for every few KiB on either
+/// side, so it is of no use where bandwidth is plenty, nor for what is compressed already (images, archives). **Do not
+/// compress what holds a secret beside something that others can choose**, also not with `encrypt`, which may stand beside it:
+/// whoever sees the lengths of records can guess the secret byte by byte (`docs/security.md`, "Compression").
 ///
 /// Every packet that is linked into a program is in its registry, used or not. A crate that is named in `Cargo.toml` but
 /// nowhere in the source is not linked: write `use that_crate as _;`.
@@ -74,7 +85,8 @@ pub fn derive_packet(input: TokenStream) -> TokenStream {
 /// stream; as `impl Stream` it may borrow from the controller. It is polled as a part of the handler, one batch at a time, as
 /// far as the peer takes items. Once it has been returned, the packets behind it may start. The handler of a packet with
 /// `upload` takes the chunks as an argument of type `Incoming<_>` behind the packet; one that waits for them keeps those
-/// behind it waiting, unless it is `concurrent`.
+/// behind it waiting, unless it is `concurrent`, and one that computes much with each keeps the whole connection waiting,
+/// unless it is `spawn`, too.
 ///
 /// Keys of `#[packet(...)]` on handlers: `concurrent` (does not wait for earlier packets of the connection),
 /// `lane = "..."` (waits for earlier packets of that lane only), `spawn` (runs on a task of its own), `blocking` (runs on

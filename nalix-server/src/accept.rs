@@ -104,6 +104,7 @@ pub(crate) async fn serve(inner: Arc<Inner>, link: impl Link + Unpin) {
             Err(error) => return log_failure(&error),
         };
         let (connection, driver) = Driver::new(established, (inner.make_serving)(), &inner.options);
+        let driver = driver.share_reassembly(Arc::clone(&inner.reassembly));
         span.record("id", connection.id().get());
         tracing::debug!("connected");
         present.open(connection.clone());

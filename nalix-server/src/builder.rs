@@ -12,6 +12,7 @@ use nalix_core::{
     handshake::{ClientKeys, Contracts, Identity, Sealing, SessionStore},
     link::tcp::{self, ListenOptions},
     registry::Registry,
+    session::ReassemblyBudget,
 };
 use tokio::sync::watch;
 use tower::BoxError;
@@ -71,6 +72,7 @@ struct Settings {
     max_handshakes: usize,
     max_handshakes_per_address: usize,
     max_groups_per_connection: usize,
+    max_reassembly: usize,
     drain_timeout: Duration,
 }
 
@@ -88,6 +90,7 @@ impl ServerBuilder {
             max_handshakes: 4_096,
             max_handshakes_per_address: 256,
             max_groups_per_connection: 1_024,
+            max_reassembly: 512 << 20,
             drain_timeout: Duration::from_secs(10),
         };
         Self { settings, layer: NoLayer::new(), has_layer: false }
@@ -268,6 +271,18 @@ impl<L> ServerBuilder<L> {
         self
     }
 
+    /// How many bytes of memory the messages of over 16 KiB may take that are not whole yet, or whose handlers have not
+    /// finished, over all connections. Default 512 MiB. It comes on top of [`Options::reassembly`], which bounds each of them.
+    ///
+    /// What is beyond is refused, also when a part of it has come: a request with
+    /// [`Code::ResourceExhausted`](crate::Code) and the advice to try again, a one-way packet silently; an answer fails its
+    /// call here. The connection lives. Too low refuses large messages at busy times, and those beyond it always; too high lets
+    /// clients together take that much memory. Zero refuses whatever does not fit a frame.
+    pub fn max_reassembly(mut self, bytes: usize) -> Self {
+        self.settings.max_reassembly = bytes;
+        self
+    }
+
     /// How long a drain may take, from the moment that the server is told to stop. Default 10 s. Zero cuts every call
     /// off at once.
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
@@ -332,6 +347,7 @@ impl<L> ServerBuilder<L> {
                 settings.max_handshakes,
                 settings.max_handshakes_per_address,
             )),
+            reassembly: Arc::new(ReassemblyBudget::new(settings.max_reassembly)),
             drain_timeout: settings.drain_timeout,
             stage: watch::Sender::new(Stage::Running),
             local_addrs: OnceLock::new(),

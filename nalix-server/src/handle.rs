@@ -45,6 +45,12 @@ impl ServerHandle {
         self.inner.links.refused()
     }
 
+    /// How many bytes of memory the messages of over 16 KiB take that are not whole yet, or whose handlers have not finished:
+    /// at most [`max_reassembly`](crate::ServerBuilder::max_reassembly).
+    pub fn reassembly_bytes(&self) -> usize {
+        self.inner.reassembly.used()
+    }
+
     /// The open connections as of now, in no order.
     pub fn connections(&self) -> Vec<Connection> {
         self.inner.hub.connections()

@@ -11,6 +11,7 @@ use nalix_core::{
     connection::Options,
     controller::Router,
     handshake::{Contracts, ServerSecurity},
+    session::ReassemblyBudget,
 };
 use tokio::sync::watch;
 
@@ -26,6 +27,7 @@ pub(crate) struct Inner {
     pub(crate) hub: Hub,
     pub(crate) links: Arc<Links>,
     pub(crate) handshakes: Arc<Handshakes>,
+    pub(crate) reassembly: Arc<ReassemblyBudget>,
     pub(crate) stage: watch::Sender<Stage>,
     pub(crate) drain_timeout: Duration,
     pub(crate) local_addrs: OnceLock<Vec<SocketAddr>>,

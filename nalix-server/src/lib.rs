@@ -52,17 +52,20 @@ mod hub;
 mod inner;
 mod layered;
 mod links;
+#[cfg(test)]
+mod races;
 mod registry;
 mod security;
 mod server;
 pub mod store;
+mod sync;
 
 pub use nalix_core::{
     Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Duplex,
     DuplexRequest, Encoded, Failure, Incoming, Lag, Lagged, Listener, OneWay, Opcode, OpenBuilder,
     OpenFuture, Outgoing, Packet, Push, Queue, Request, RequestBuilder, RequestError, RequestFuture,
-    Resumption, SendError, SendFuture, Side, State, Status, StreamError, StreamRequest, Streams,
-    Subscription, Upload, UploadRequest, Uploads, Wire,
+    Response, ResponseBuilder, ResponseFuture, Resumption, SendError, SendFuture, Side, State, Status,
+    StreamError, StreamRequest, Streams, Subscription, Upload, UploadRequest, Uploads, Wire,
     connection::Options,
     controller::{Call, CallKind, Extract, Reply, ReplyKind, Require, Router, RouterError},
     error::{DecodeError, DuplicateError, EncodeError},
@@ -73,6 +76,8 @@ pub use nalix_core::{
     link::tcp::ListenOptions,
     packet, packet_controller, wire,
 };
+
+pub use nalix_core::{Bytes, Stream};
 
 pub use self::{
     builder::{Cores, ServerBuilder},

@@ -2,7 +2,11 @@
 
 mod callers;
 mod echo;
+mod large;
+mod members;
 mod peer;
+mod sample;
+mod streams;
 
 use std::{
     sync::{
@@ -17,8 +21,12 @@ use hdrhistogram::Histogram;
 use tokio::runtime::Handle;
 
 pub(crate) use self::{
-    callers::{Caller, callers},
+    callers::{Caller, GREETING, callers},
+    large::{Mover, movers},
+    members::{Gathering, Sender},
     peer::{Client, Peer, Ready},
+    sample::{ENCODES, Extra, GROWN, SKIPPED, Sample, WRITES},
+    streams::{Items, Source, readers},
 };
 use crate::{
     Error,
@@ -34,21 +42,6 @@ pub(crate) struct Load<'a> {
     pub(crate) case: &'a Case,
     pub(crate) cores: &'a Cores,
     pub(crate) window: Duration,
-}
-
-/// What one measured window showed. Times are in microseconds.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Sample {
-    pub(crate) ops_per_sec: f64,
-    pub(crate) p50: f64,
-    pub(crate) p99: f64,
-    pub(crate) p999: f64,
-    /// CPU time per operation, user and system.
-    pub(crate) server_cpu: f64,
-    pub(crate) client_cpu: f64,
-    /// Heap allocations of the server per operation.
-    pub(crate) allocations: f64,
-    pub(crate) allocated_bytes: f64,
 }
 
 /// What a client did in one stretch of work.
@@ -78,23 +71,13 @@ pub(crate) fn measure<P: Peer>(load: &Load<'_>, server: &mut Child) -> Result<Sa
     if tally.ops == 0 {
         return Err("not one operation finished".into());
     }
-    let per_op = |amount: f64| amount / tally.ops as f64;
-    Ok(Sample {
-        ops_per_sec: tally.ops as f64 / elapsed.as_secs_f64(),
-        p50: tally.micros(0.5),
-        p99: tally.micros(0.99),
-        p999: tally.micros(0.999),
-        server_cpu: per_op(server.cpu.as_micros() as f64),
-        client_cpu: per_op(client.cpu.as_micros() as f64),
-        allocations: per_op(server.allocated.count as f64),
-        allocated_bytes: per_op(server.allocated.bytes as f64),
-    })
+    Ok(Sample::of(load.case.work, elapsed.as_secs_f64(), &tally, &server, &client))
 }
 
 fn connect<P: Peer>(load: &Load<'_>, server: &Child) -> Result<Vec<P::Client>, Error> {
     let connect = |index| {
         let core = load.cores.of(index);
-        wait(core, core.spawn(P::connect(server.target(index).clone())))??
+        wait(core, core.spawn(P::connect(server.target(index).clone(), load.case.work)))??
     };
     (0..load.case.connections).map(connect).collect()
 }
@@ -127,7 +110,10 @@ fn wait<F: Future>(core: &Handle, future: F) -> Result<F::Output, Error> {
 async fn run<C: Client>(mut client: C, work: Work, stop: Stop) -> Result<(C, Tally), Error> {
     let tally = match work {
         Work::Echo { payload } => echo::run(&mut client, payload, &stop).await?,
-        Work::Sum { in_flight } => client.pipeline(in_flight, &stop).await?,
+        Work::Calls { call, in_flight } => client.calls(call, in_flight, &stop).await?,
+        Work::Streams { streams, of } => client.streams(streams, of, &stop).await?,
+        Work::Fanout(_) => client.fanout(&stop).await?,
+        Work::Large => client.large(&stop).await?,
     };
     Ok((client, tally))
 }
@@ -150,6 +136,12 @@ impl Tally {
         self.latency.add(&other.latency).map_err(|error| format!("{error:?}").into())
     }
 
+    /// How many operations were timed.
+    #[cfg(test)]
+    pub(crate) fn timed_ops(&self) -> u64 {
+        self.latency.len()
+    }
+
     fn micros(&self, quantile: f64) -> f64 {
         self.latency.value_at_quantile(quantile) as f64 / 1000.0
     }
@@ -168,5 +160,5 @@ impl Stop {
 /// One call of a pipeline in this many is timed: the clock must not cost more than the call.
 pub(crate) const TIMED_ONE_IN: usize = 8;
 
-/// How long a peer may take to connect, or to answer the calls that were in flight when a window ended.
-const GRACE: Duration = Duration::from_secs(10);
+/// How long a peer may take to connect, all members of a group included, or to answer what was in flight when a window ended.
+const GRACE: Duration = Duration::from_secs(60);

@@ -1,5 +1,6 @@
-//! The peers: each a server and a client of the same two operations, echo and sum, in its own idiom.
+//! The peers: each a server and a client of the same operations, in its own idiom.
 
+mod countdown;
 mod nalix;
 mod raw;
 #[cfg(feature = "peers")]
@@ -8,6 +9,7 @@ mod tarpc;
 mod test;
 #[cfg(feature = "peers")]
 mod tonic;
+mod users;
 
 use std::{fmt, io, pin::Pin};
 
@@ -15,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::{
     Error,
+    case::Suite,
     child::Child,
     load::{self, Load, Peer, Ready, Sample},
 };
@@ -25,6 +28,7 @@ pub(crate) const ALL: &[Entry] = &[
     Entry::of::<nalix::Nalix>(),
     Entry::of::<nalix::NalixAsync>(),
     Entry::of::<nalix::NalixSealed>(),
+    Entry::of::<nalix::NalixStuck>(),
     #[cfg(feature = "peers")]
     Entry::of::<tonic::Unary>(),
     #[cfg(feature = "peers")]
@@ -40,9 +44,9 @@ pub(crate) const ALL: &[Entry] = &[
 /// A [`Peer`] whose types are gone: this is the one place where they are erased.
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
-    pub(crate) has_sum: bool,
+    pub(crate) does: fn(Suite) -> bool,
     pub(crate) secured: bool,
-    pub(crate) serve: fn(Ready) -> Serving,
+    pub(crate) serve: fn(Ready, Suite) -> Serving,
     pub(crate) measure: fn(&Load<'_>, &mut Child) -> Result<Sample, Error>,
 }
 
@@ -52,9 +56,9 @@ impl Entry {
     const fn of<P: Peer>() -> Self {
         Self {
             name: P::NAME,
-            has_sum: P::HAS_SUM,
+            does: P::does,
             secured: P::SECURED,
-            serve: |ready| Box::pin(P::serve(ready)),
+            serve: |ready, suite| Box::pin(P::serve(ready, suite)),
             measure: load::measure::<P>,
         }
     }
@@ -74,7 +78,7 @@ pub(crate) fn by_name(name: &str) -> Result<&'static Entry, Error> {
 }
 
 /// A task per connection; one that fails ends alone, and the client of that connection notices.
-async fn accept<F>(listener: TcpListener, connection: fn(TcpStream) -> F) -> Result<(), Error>
+async fn accept<F>(listener: TcpListener, connection: impl Fn(TcpStream) -> F) -> Result<(), Error>
 where
     F: Future<Output = io::Result<()>> + Send + 'static,
 {

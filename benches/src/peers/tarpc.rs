@@ -14,8 +14,12 @@ use tokio_stream::StreamExt;
 
 use crate::{
     Error,
+    case::{Call, Suite, Work},
     load::{Caller, Client, Peer, Ready, Stop, Tally, callers},
-    peers::accept,
+    peers::{
+        accept,
+        users::{self, Hello, User},
+    },
     target::Target,
 };
 
@@ -25,17 +29,19 @@ pub(crate) enum Tarpc {}
 pub(crate) trait Bench {
     async fn echo(data: Bytes) -> Bytes;
     async fn sum(a: i32, b: i32) -> i32;
+    async fn get_user(id: i64) -> Option<User>;
+    async fn say_hello(hello: Hello) -> Hello;
 }
 
 impl Peer for Tarpc {
     const NAME: &'static str = "tarpc";
     type Client = BenchClient;
 
-    async fn serve(ready: Ready) -> Result<(), Error> {
+    async fn serve(ready: Ready, _: Suite) -> Result<(), Error> {
         accept(ready.bind().await?, connection).await
     }
 
-    async fn connect(target: Target) -> Result<BenchClient, Error> {
+    async fn connect(target: Target, _: Work) -> Result<BenchClient, Error> {
         let stream = TcpStream::connect(target.address).await?;
         stream.set_nodelay(true)?;
         let transport =
@@ -69,6 +75,14 @@ impl Bench for Answers {
     async fn sum(self, _: context::Context, a: i32, b: i32) -> i32 {
         a.wrapping_add(b)
     }
+
+    async fn get_user(self, _: context::Context, id: i64) -> Option<User> {
+        Some(users::user(id))
+    }
+
+    async fn say_hello(self, _: context::Context, hello: Hello) -> Hello {
+        hello
+    }
 }
 
 impl Client for BenchClient {
@@ -76,14 +90,23 @@ impl Client for BenchClient {
         Ok(BenchClient::echo(self, context::current(), data.clone()).await?.len())
     }
 
-    async fn pipeline(&mut self, in_flight: usize, stop: &Stop) -> Result<Tally, Error> {
-        callers(self, in_flight, stop).await
+    async fn calls(&mut self, call: Call, in_flight: usize, stop: &Stop) -> Result<Tally, Error> {
+        callers(self, call, in_flight, stop).await
     }
 }
 
 impl Caller for BenchClient {
     async fn sum(&mut self, a: i32, b: i32) -> Result<i32, Error> {
         Ok(BenchClient::sum(self, context::current(), a, b).await?)
+    }
+
+    async fn get_user(&mut self, id: i64) -> Result<i64, Error> {
+        let user = BenchClient::get_user(self, context::current(), id).await?;
+        Ok(user.ok_or("there is no such user")?.id)
+    }
+
+    async fn say_hello(&mut self) -> Result<i32, Error> {
+        Ok(BenchClient::say_hello(self, context::current(), users::hello()).await?.int)
     }
 }
 

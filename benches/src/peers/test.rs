@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     Error,
+    case::{Suite, Work},
     load::{Client, Peer, Ready},
     target::Target,
 };
@@ -26,10 +27,10 @@ pub(super) async fn tells_servers_apart<Plain: Peer, Secured: Peer>() {
 
 fn start<P: Peer>() -> Target {
     let (bound, target) = mpsc::channel();
-    tokio::spawn(P::serve(Ready::new(bound)));
+    tokio::spawn(P::serve(Ready::new(bound), Suite::Echo));
     tokio::task::block_in_place(|| target.recv().unwrap())
 }
 
 async fn echo<P: Peer>(target: Target) -> Result<usize, Error> {
-    P::connect(target).await?.echo(&Bytes::from_static(b"hello")).await
+    P::connect(target, Work::Echo { payload: 5 }).await?.echo(&Bytes::from_static(b"hello")).await
 }

@@ -107,6 +107,7 @@ async fn plainly(link: &mut memory::MemoryLink, step: usize, stream: &[u8]) {
     bytes.extend_from_slice(stream);
     let mut inbound = Inbound::new(0);
     inbound.establish(MAX_MESSAGE);
+    inbound.set_inflation(true);
     inbound.buffer().put_slice(stream);
     let asked = Asked::of(frames_of(inbound), false);
     if asked.well_formed {
@@ -121,6 +122,7 @@ async fn plainly(link: &mut memory::MemoryLink, step: usize, stream: &[u8]) {
     let reply = inbound.next_record().unwrap().expect("a reply to the hello");
     assert_eq!(reply.kind, RecordKind::HelloReply);
     inbound.establish(MAX_MESSAGE);
+    inbound.set_inflation(true);
     judge(frames_of(inbound), &asked);
 }
 
@@ -303,7 +305,7 @@ fn contracts() -> Contracts {
 }
 
 pub(crate) fn params() -> Params {
-    Params::new(MAX_MESSAGE, 8, contracts())
+    Params::new(MAX_MESSAGE, 8, contracts()).with_compression(true)
 }
 
 pub(crate) const MAX_MESSAGE: usize = 4_000;

@@ -52,6 +52,7 @@ impl Secured {
     fn inbound(&self, opener: Opener) -> Inbound {
         let mut inbound = Inbound::new(0);
         inbound.establish_secured(MAX_MESSAGE, opener, self.sealing);
+        inbound.set_inflation(true);
         inbound
     }
 }

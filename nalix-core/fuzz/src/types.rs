@@ -54,7 +54,7 @@ pub(crate) struct Many<T, const N: usize> {
 }
 
 /// A packet that borrows.
-#[packet(opcode = 0x1001, reply = String)]
+#[packet(opcode = 0x1001, reply = String, compress = 64)]
 #[derive(Debug, PartialEq)]
 pub(crate) struct Borrowed<'a> {
     pub(crate) text: &'a str,
@@ -72,7 +72,7 @@ pub(crate) struct Exact {
 }
 
 /// A packet that has grown.
-#[packet(opcode = 0x1003, reply = Choice, error = Shape)]
+#[packet(opcode = 0x1003, reply = Choice, error = Shape, compress = 0)]
 #[derive(Debug, PartialEq)]
 pub(crate) struct Open {
     pub(crate) id: u8,

@@ -89,6 +89,8 @@ fn driver(sealing: Sealing) -> (Connection, Driver<MemoryLink>, Arc<AtomicU32>) 
         calls_in: 10,
         window_out: 0,
         window_in: 0,
+        compression_out: false,
+        compression_in: false,
         sealing,
     };
     // Neither seals anything, so that a test can say what was sealed.

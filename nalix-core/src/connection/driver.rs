@@ -18,7 +18,7 @@ use super::{
     patience::Patience,
     phase::Phase,
     timer::Timer,
-    writing::{lost, put_last},
+    writing::{Short, lost, put_last},
 };
 use crate::{
     CallId, Connection,
@@ -27,7 +27,7 @@ use crate::{
     frame::Control,
     link::Link,
     peer::{Arrival, Commands, Shared},
-    session::{Cover, Inbound},
+    session::{Cover, Inbound, ReassemblyBudget},
     status::{Advice, CloseCode, CloseReason, Code, Side, Status},
     wire::Limits,
 };
@@ -68,8 +68,8 @@ pub struct Driver<L> {
     pub(super) answered: Vec<Answered>,
     pub(super) buffers: Vec<Vec<u8>>,
     wakers: Vec<Waker>,
-    /// Whether a call waits only for room in the outbox.
-    pub(super) short_of_room: bool,
+    /// Of which priorities a call or a stream waits only for room in the outbox.
+    pub(super) short: Short,
     /// Whether `inbound` may hold whole frames that have not been handled.
     pub(super) unhandled: bool,
     /// Whether the service has been asked for readiness that has not come yet.
@@ -126,7 +126,7 @@ impl<L: Link> Driver<L> {
             answered: Vec::new(),
             buffers: Vec::new(),
             wakers: Vec::new(),
-            short_of_room: false,
+            short: Short::default(),
             // The peer may have sent them together with the end of the handshake.
             unhandled: true,
             queued_for_service: false,
@@ -142,6 +142,13 @@ impl<L: Link> Driver<L> {
     /// Lets the router get more controllers while the connection lives, through `cell`.
     pub fn replaceable(mut self, cell: Arc<RouterCell>) -> Self {
         self.replacement = Some(cell);
+        self
+    }
+
+    /// Lets messages that come in fragments count for a bound that other connections share, besides their own. To be called
+    /// before it is polled.
+    pub fn share_reassembly(mut self, budget: Arc<ReassemblyBudget>) -> Self {
+        self.inbound.set_budget(budget);
         self
     }
 
@@ -228,6 +235,7 @@ impl<L: Link> Driver<L> {
             return Poll::Pending;
         }
         self.put_off = false;
+        self.inbound.set_held(self.inbox.held());
         self.close_when_drained();
         let flushed = self.poll_flush(cx);
         if let Poll::Ready(Err(reason)) = flushed {
@@ -238,9 +246,7 @@ impl<L: Link> Driver<L> {
         }
         self.feed_streams();
         // Room that this flush has made is news to nobody else.
-        let room = self.short_of_room && self.has_room();
-        if room || (unread && self.may_read()) {
-            self.short_of_room = false;
+        if self.room_has_come() || (unread && self.may_read()) {
             cx.waker().wake_by_ref();
         }
         self.arm(cx);
@@ -280,12 +286,13 @@ impl<L: Link> Driver<L> {
         let reason = self.shared.seal(reason, |out, reason| {
             put_last(out, &Control::Close(reason.clone()));
         });
+        self.inbound.drop_unfinished();
         let until = self.now().checked_add(self.options.close_timeout);
         self.phase = Phase::Closing { reason, until };
     }
 
     /// Closes for a fault of the peer's.
-    pub(super) fn refuse(&mut self, error: &ProtocolError) {
+    pub(super) fn refuse_peer(&mut self, error: &ProtocolError) {
         let code = match error {
             ProtocolError::CutRecord { .. } => CloseCode::Lost,
             error => code_of(error),
@@ -387,26 +394,6 @@ impl<L: Link> Driver<L> {
 
     // Reading.
 
-    /// Reading goes on while the connection is open, whatever waits to be written: replies must get through. Only a
-    /// peer that floods us with what costs memory is left unread.
-    pub(super) fn may_read(&self) -> bool {
-        !self.is_flooded() && self.backlog < self.max_backlog()
-    }
-
-    /// Whether more one-way packets wait than may.
-    pub(super) fn is_flooded(&self) -> bool {
-        let queued = self.inbox.queued_one_way();
-        let limit = self.options.max_queued;
-        // A handler may be waiting for the peer's answer, which must not wait behind what floods us.
-        let many = queued >= limit || self.inbox.queued_bytes() > self.options.reassembly / 2;
-        many && (queued >= limit.saturating_mul(16) || self.shared.in_flight() == 0)
-    }
-
-    /// How much a peer may make us owe it before it is left unread.
-    pub(super) fn max_backlog(&self) -> usize {
-        self.options.outbox.saturating_mul(2).saturating_add(MIN_HEADROOM)
-    }
-
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let read = self.link.poll_read(cx, self.inbound.buffer());
         if let Poll::Ready(Ok(n)) = read {
@@ -433,7 +420,7 @@ impl<L: Link> Driver<L> {
             let handed_out = self.shared.deliver(&mut self.answers, &mut self.wakers);
             self.wake_callers();
             if let Err(error) = handed_out {
-                self.refuse(&error);
+                self.refuse_peer(&error);
             }
         }
     }
@@ -494,5 +481,3 @@ fn going_away() -> CloseReason {
 const MAX_READS: usize = 8;
 /// With this many bytes waiting, a turn writes before it reads on.
 const FLUSH_AT: usize = 16 * 1024;
-/// How far the outbox may be over its limit before the peer is not read, besides once more the limit.
-const MIN_HEADROOM: usize = 64 * 1024;

@@ -5,18 +5,19 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 
 use super::{
+    answers::Way,
     driver::{Driver, draining},
-    inbox::{Answered, Line, Ticket, deadline_exceeded, kind_of},
+    inbox::{Line, Ticket, deadline_exceeded},
 };
 use crate::{
     CallId,
-    controller::{Call, CallKind, Panicked, Reply, ReplyBuffer, ReplyKind, caught, unsendable},
-    error::{EncodeError, ProtocolError},
-    frame::{Control, FRAGMENT, FrameKind, Head, Metadata, encode_application, encode_status},
+    controller::{Call, CallKind, Panicked, ReplyBuffer, caught},
+    error::ProtocolError,
+    frame::{Control, FRAGMENT, FrameKind, Head},
     link::Link,
     packet::Priority,
     peer::{Answer, Arrival},
-    session::{Appended, Cover, Frame, Outbound},
+    session::{Cover, Frame},
     status::{CloseCode, CloseReason, Code, Status},
     wire::{Encode, Writer},
 };
@@ -32,11 +33,16 @@ impl<L: Link> Driver<L> {
         while !self.phase.is_closing() {
             // One record can hold very many small frames, each of which makes us keep or owe something larger.
             seen += 1;
-            if self.is_flooded() || (seen.is_multiple_of(CHECK_BACKLOG) && !self.may_read()) {
+            let check = seen.is_multiple_of(CHECK_BACKLOG);
+            if check {
+                // Inflated, they may be far more than has been received.
+                self.deliver_answers();
+            }
+            if self.is_flooded() || (check && !self.may_read()) {
                 self.unhandled = true;
                 break;
             }
-            self.inbound.set_reassembly(self.options.reassembly.saturating_sub(self.inbox.held()));
+            self.inbound.set_held(self.inbox.held());
             let handled = match self.inbound.read_frame(&mut frame) {
                 Ok(true) => self.handle_frame(&mut frame, cx),
                 Ok(false) => break,
@@ -48,7 +54,7 @@ impl<L: Link> Driver<L> {
                     closed = Some(reason);
                     break;
                 }
-                Err(error) => self.refuse(&error),
+                Err(error) => self.refuse_peer(&error),
             }
         }
         if self.phase.is_closing() {
@@ -77,14 +83,7 @@ impl<L: Link> Driver<L> {
                 self.handle_packet(frame, CallKind::Request, cx);
             }
             FrameKind::Notify => self.handle_push(frame, cx),
-            FrameKind::Reply => {
-                let payload = std::mem::take(&mut frame.payload);
-                self.answers.push((frame.id, cover, Arrival::Answer(Answer::Reply(payload))));
-            }
-            FrameKind::Error => {
-                let payload = std::mem::take(&mut frame.payload);
-                self.answers.push((frame.id, cover, Arrival::Answer(Answer::Error(payload))));
-            }
+            FrameKind::Reply | FrameKind::Error => self.handle_answer(frame),
             FrameKind::Item | FrameKind::End | FrameKind::Credit => self.handle_stream_frame(frame)?,
             FrameKind::Cancel if frame.upload => self.handle_stream_frame(frame)?,
             FrameKind::Cancel => {
@@ -124,10 +123,26 @@ impl<L: Link> Driver<L> {
             // Kinds that this version does not serve get an answer where there is somebody to hear it.
             FrameKind::Continue | FrameKind::Unknown(_) => {
                 let status = Status::new(Code::Unimplemented, "this kind of frame is not known here");
-                self.append(cover, Head::of_call(FrameKind::Error, frame.id), &StatusBody(&status));
+                self.refuse(Way::of(frame.id, cover), &status);
             }
         }
         Ok(None)
+    }
+
+    /// Keeps an answer until those of the batch are handed out.
+    fn handle_answer(&mut self, frame: &mut Frame) {
+        let payload = std::mem::take(&mut frame.payload);
+        let large = payload.len() > FRAGMENT;
+        let answer = match frame.kind {
+            FrameKind::Reply => Answer::Reply(payload),
+            _ => Answer::Error(payload),
+        };
+        let answer = answer.with(frame.entries.take());
+        self.answers.push((frame.id, Cover::of(frame.sealed), Arrival::Answer(answer)));
+        if large {
+            // One that nobody waits for must not be kept until the batch is over.
+            self.deliver_answers();
+        }
     }
 
     /// What is about the connection itself, or about a call of whatever kind, is sealed where anything is.
@@ -168,9 +183,12 @@ impl<L: Link> Driver<L> {
         if let Some(deadline) = deadline {
             self.arm_for(deadline);
         }
-        let (ticket, mut line) = self.inbox.line_up(route, id, cover, deadline, frame.payload.len());
+        let (mut ticket, mut line) = self.inbox.line_up(route, id, cover, deadline, frame.payload.len());
+        if route.is_compressed() {
+            ticket.set_compress(self.router.compress(route));
+        }
         if line == Line::First {
-            match self.gate(cx) {
+            match self.gate(ticket.priority, cx) {
                 Gate::Open => {}
                 Gate::Closed => line = Line::Ready,
                 Gate::Broken(status) => {
@@ -198,7 +216,9 @@ impl<L: Link> Driver<L> {
     /// Starts the calls whose turn it is, as far as the gate lets them through.
     pub(super) fn pump(&mut self, cx: &mut Context<'_>) {
         let mut budget = MAX_STARTS;
-        while self.inbox.has_ready() && matches!(self.gate(cx), Gate::Open) {
+        while let Some(priority) = self.inbox.next_priority()
+            && matches!(self.gate(priority, cx), Gate::Open)
+        {
             if let Some((call, ticket)) = self.inbox.next() {
                 self.start(call, ticket);
             }
@@ -215,9 +235,13 @@ impl<L: Link> Driver<L> {
 
     /// Whether one more call may start: we have not said goodbye, hooks are done, there is room for its answer, the
     /// service is ready. If it is open, a call must follow at once.
-    fn gate(&mut self, cx: &mut Context<'_>) -> Gate {
-        self.short_of_room = !self.has_room();
-        if self.phase.is_closing() || !self.hooks_done() || self.short_of_room {
+    fn gate(&mut self, priority: Option<Priority>, cx: &mut Context<'_>) -> Gate {
+        let priority = priority.unwrap_or_default();
+        let is_short = !self.has_room(priority);
+        if is_short {
+            self.short.set(priority);
+        }
+        if self.phase.is_closing() || !self.hooks_done() || is_short {
             // Nobody else should wait for what this connection cannot use.
             self.release_service();
             return Gate::Closed;
@@ -258,63 +282,6 @@ impl<L: Link> Driver<L> {
         }
     }
 
-    /// Puts the answers of calls that have ended into the outbox.
-    pub(super) fn send_answered(&mut self) {
-        if self.answered.is_empty() {
-            return;
-        }
-        let mut answered = std::mem::take(&mut self.answered);
-        for answer in answered.drain(..) {
-            self.send_answer(answer);
-        }
-        self.answered = answered;
-    }
-
-    #[inline]
-    fn send_answer(&mut self, (ticket, reply): Answered) {
-        match ticket.id {
-            Some(id) if reply.body().len() > FRAGMENT && *reply.kind() == ReplyKind::Value => {
-                if let Err(status) = self.append_large(id, ticket.priority, ticket.cover, reply) {
-                    self.refuse_call(Some(id), ticket.cover, &status);
-                }
-                return;
-            }
-            Some(id) => {
-                let failed = match reply.kind() {
-                    ReplyKind::Value => self.append_value(id, ticket.cover, reply.body()),
-                    ReplyKind::Application => {
-                        self.append_application(id, ticket.priority, ticket.cover, reply.body())
-                    }
-                    ReplyKind::Status(status) => {
-                        self.refuse_call(Some(id), ticket.cover, status);
-                        Ok(())
-                    }
-                    ReplyKind::Items => return self.send_items(id, ticket.cover, reply),
-                    ReplyKind::End => {
-                        self.append(ticket.cover, Head::of_call(FrameKind::End, id), &());
-                        Ok(())
-                    }
-                    ReplyKind::Nothing => Err(Status::internal("the handler gave no answer")),
-                };
-                if let Err(status) = failed {
-                    self.refuse_call(Some(id), ticket.cover, &status);
-                }
-                if ticket.uploads {
-                    self.shared.upload_over(id);
-                }
-            }
-            None => {
-                if let Some(status) = reply.status() {
-                    tracing::debug!(kind = ?kind_of(&ticket), %status, "a one-way packet failed");
-                }
-            }
-        }
-        if reply.status().is_some_and(|status| status.code == Code::Malformed) {
-            self.lose_patience();
-        }
-        self.recycle(reply);
-    }
-
     /// Closes if the peer has sent too much that does not decode.
     #[cold]
     pub(super) fn lose_patience(&mut self) {
@@ -325,49 +292,9 @@ impl<L: Link> Driver<L> {
         }
     }
 
-    /// A handler's buffer has the connection's limit, so its reply fits. One that a layer has made may not.
-    #[inline]
-    fn append_value(&mut self, id: CallId, cover: Cover, body: &[u8]) -> Result<(), Status> {
-        let head = Head::of_call(FrameKind::Reply, id);
-        self.append_reply(|out| out.append(cover, head, Metadata::default(), body.len(), |w| w.put(body)))
-    }
-
-    fn append_application(
-        &mut self,
-        id: CallId,
-        priority: Option<Priority>,
-        cover: Cover,
-        body: &[u8],
-    ) -> Result<(), Status> {
-        let head = Head::of_call(FrameKind::Error, id);
-        self.append_reply(|out| {
-            out.append_error_as(priority, cover, head, body.len() + 1, |w| encode_application(w, body))
-        })
-    }
-
-    #[inline]
-    pub(super) fn append_reply(
-        &mut self,
-        f: impl FnOnce(&mut Outbound) -> Result<Appended, EncodeError>,
-    ) -> Result<(), Status> {
-        let mut result = Ok(());
-        self.must_look = true;
-        self.backlog = self.shared.append(|out| {
-            result = f(out).map(drop).map_err(|error| unsendable(&error));
-        });
-        result
-    }
-
-    fn recycle(&mut self, reply: Reply) {
-        let buffer = reply.into_buffer();
-        if self.buffers.len() < KEEP_BUFFERS && (1..=KEEP_BYTES).contains(&buffer.capacity()) {
-            self.buffers.push(buffer);
-        }
-    }
-
     fn refuse_call(&mut self, id: Option<CallId>, cover: Cover, status: &Status) {
         if let Some(id) = id {
-            self.append(cover, Head::of_call(FrameKind::Error, id), &StatusBody(status));
+            self.refuse(Way::of(id, cover), status);
         }
     }
 }
@@ -395,20 +322,9 @@ impl Encode for Raw<'_> {
     }
 }
 
-pub(super) struct StatusBody<'a>(pub(super) &'a Status);
-
-impl Encode for StatusBody<'_> {
-    fn encode(&self, w: &mut Writer<'_>) {
-        encode_status(w, self.0);
-    }
-}
-
 /// The longest ping that is answered, in bytes.
 const MAX_PING: usize = 32;
 /// After how many frames to look whether the peer makes us owe it too much.
 const CHECK_BACKLOG: usize = 256;
 /// How many calls that have waited one turn starts.
 const MAX_STARTS: usize = 256;
-/// How many reply buffers a connection keeps, and how large one may be.
-const KEEP_BUFFERS: usize = 16;
-const KEEP_BYTES: usize = 16 * 1024;

@@ -29,11 +29,29 @@ pub(super) struct Ticket {
     pub(super) lane: Option<u32>,
     /// That of its packet, for its answer.
     pub(super) priority: Option<Priority>,
-    /// How many bytes its packet has, if it came in fragments.
+    /// From how many bytes on its answer is compressed, or [`NEVER`].
+    compress: u32,
+    /// How many bytes its packet has, if it does not fit a frame.
     large: usize,
     pub(super) deadline: Option<Instant>,
     /// Whether an upload follows the packet.
     pub(super) uploads: bool,
+}
+
+/// No message is so long.
+const NEVER: u32 = u32::MAX;
+
+impl Ticket {
+    /// From how many bytes on its answer is compressed.
+    #[inline]
+    pub(super) fn compress(&self) -> Option<usize> {
+        (self.compress != NEVER).then_some(self.compress as usize)
+    }
+
+    /// Lets its answer be compressed.
+    pub(super) fn set_compress(&mut self, from: Option<usize>) {
+        self.compress = from.and_then(|from| u32::try_from(from).ok()).unwrap_or(NEVER);
+    }
 }
 
 /// An answer for the outbox.
@@ -134,7 +152,8 @@ impl Inbox {
         self.held += large;
         let (lane_id, priority) = (lane.map(|lane| lane as u32), route.priority());
         let uploads = route.uploads() && id.is_some();
-        let ticket = Ticket { id, cover, lane: lane_id, priority, large, deadline, uploads };
+        let compress = NEVER;
+        let ticket = Ticket { id, cover, lane: lane_id, priority, compress, large, deadline, uploads };
         if let Some(lane) = lane
             && std::mem::replace(&mut self.lanes[lane].busy, true)
         {
@@ -160,6 +179,11 @@ impl Inbox {
         let (call, ticket) = self.ready.pop_front()?;
         self.note_unqueued(&ticket);
         Some((call, ticket))
+    }
+
+    /// The priority of the next call that could start if the gate is open, if there is one.
+    pub(super) fn next_priority(&self) -> Option<Option<Priority>> {
+        self.ready.front().map(|(_, ticket)| ticket.priority)
     }
 
     /// Whether a call waits only for the gate.

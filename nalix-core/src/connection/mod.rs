@@ -4,13 +4,16 @@
 //! It is a state machine polled by hand and never awaits a write while it could read: two peers that both write
 //! would wait for each other.
 
+mod answers;
 mod blame;
 mod cell;
+mod compressed;
 #[cfg(test)]
 mod covers;
 mod dispatch;
 mod driver;
 mod establish;
+mod flood;
 mod frames;
 mod hooks;
 mod inbox;

@@ -27,7 +27,8 @@ pub struct Options {
     /// Too low makes honest packets fail; too high lets one message take that much memory until it is written.
     pub max_send: usize,
     /// How many bytes the messages may have that come in fragments, those that are not whole yet and those whose handlers
-    /// have not finished, all together. Default 64 MiB. Each counts with the length it announces.
+    /// have not finished, all together; and those that come compressed in one frame and are longer than one. Default 64 MiB. Each
+    /// counts with the length it announces, before it was compressed.
     ///
     /// What is beyond is refused: a request with `ResourceExhausted`, a one-way packet silently; an answer fails its call
     /// here. So that none of them is lost to slow handlers, the link is not read while one-way packets that wait for their
@@ -54,11 +55,19 @@ pub struct Options {
     /// Too low makes each stream wait for a round trip after so many bytes; too high lets each of up to `max_calls`
     /// streams that nobody reads keep that much memory.
     pub stream_window: usize,
-    /// Senders wait once this many bytes wait to be written. Default 1 MiB, at least 1.
+    /// Whether messages may be compressed: those of packets marked `compress`, in either direction. Default `true`. The peer
+    /// learns it in the handshake, and does not compress what it sends here if this side does not.
+    ///
+    /// `false` takes more bandwidth; `true` lets a peer make this side inflate a message of up to `max_message` bytes by
+    /// sending a 255th of that.
+    pub compression: bool,
+    /// Senders wait once this many bytes wait to be written of the [`Priority`](crate::packet::Priority) of their packet.
+    /// Default 1 MiB, at least 1.
     ///
     /// Too low makes senders wait for each flush; too high lets a peer that does not read take that much memory.
     pub outbox: usize,
-    /// Packets that are sent as droppable are left out while this many bytes wait to be written, or as many as `outbox`.
+    /// Packets that are sent as droppable are left out while this many bytes of their priority wait to be written, or as many
+    /// as `outbox`.
     /// Default 64 KiB.
     ///
     /// Too low leaves packets out at every burst; too high lets a peer that reads slowly get them late. Zero leaves all of
@@ -70,7 +79,8 @@ pub struct Options {
     /// `outbox` once more, or one packet. Zero leaves all of them out.
     pub max_latest: usize,
     /// How many bytes of large messages may wait to be written before they count against `outbox`, where small ones would
-    /// have to wait, too. Default 64 MiB. Senders of large messages wait for room here, unless none waits yet.
+    /// have to wait, too. Default 64 MiB. Senders of large messages wait for room here, unless none waits yet. A message that
+    /// goes to several connections counts in full for each of them, though they share its bytes.
     ///
     /// Too low lets large answers hold up the calls beside them; too high lets a peer that does not read take that much
     /// memory.
@@ -109,6 +119,7 @@ impl Default for Options {
             max_queued: 1_024,
             push_queue: 256,
             stream_window: 64 << 10,
+            compression: true,
             outbox: 1 << 20,
             drop_mark: 64 * 1024,
             max_latest: 1_024,
@@ -141,7 +152,7 @@ impl Options {
     pub(super) fn params(&self, contracts: Contracts) -> Params {
         let mut params =
             Params::new(self.max_message, self.max_calls, contracts).with_streams(self.stream_window);
-        params.max_send = self.max_send;
+        (params.max_send, params.compression) = (self.max_send, self.compression);
         params
     }
 }

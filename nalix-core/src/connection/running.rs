@@ -9,9 +9,12 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-use super::inbox::Ticket;
-use crate::controller::{Items, Panicked, Reply, ReplyFuture, caught};
-use crate::peer::granted;
+use super::{inbox::Ticket, writing::Short};
+use crate::{
+    controller::{Items, Panicked, Reply, ReplyFuture, caught},
+    packet::Priority,
+    peer::granted,
+};
 
 /// The running handlers of one connection. Only those that were woken are polled.
 #[derive(Debug, Default)]
@@ -51,6 +54,24 @@ struct Stream {
     begun: bool,
     /// Whether it is in the list of those to be allowed more.
     listed: bool,
+}
+
+/// How many bytes of items there is room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rooms {
+    /// In all.
+    One(usize),
+    /// For each priority.
+    Each([usize; 4]),
+}
+
+impl Rooms {
+    fn of(&mut self, priority: Priority) -> &mut usize {
+        match self {
+            Rooms::One(room) => room,
+            Rooms::Each(rooms) => &mut rooms[priority.index()],
+        }
+    }
 }
 
 /// What polling a handler has brought.
@@ -193,23 +214,33 @@ impl Running {
         !self.hungry.is_empty()
     }
 
-    /// Lets streams go on that have credit, one after the other, while they share `room` bytes. Returns whether there was
-    /// enough for all.
-    pub(super) fn feed(&mut self, mut room: usize) -> bool {
-        while let Some(index) = self.hungry.pop_front() {
-            if room == 0 {
-                self.hungry.push_front(index);
-                return false;
+    /// Lets streams go on that have credit, one after the other, while there is room. Returns the priorities that have been
+    /// short of it.
+    pub(super) fn feed(&mut self, mut rooms: Rooms) -> Short {
+        let mut short = Short::default();
+        for _ in 0..self.hungry.len() {
+            let Some(index) = self.hungry.pop_front() else { break };
+            let Some(task) = self.slots.get_mut(index).and_then(|slot| slot.task.as_mut()) else { continue };
+            let priority = task.ticket.priority.unwrap_or_default();
+            let Some(stream) = &mut task.stream else { continue };
+            let room = rooms.of(priority);
+            if *room == 0 {
+                short.set(priority);
+                if matches!(rooms, Rooms::One(_)) {
+                    self.hungry.push_front(index);
+                    break;
+                }
+                self.hungry.push_back(index);
+                continue;
             }
-            let Some(stream) = self.stream(index) else { continue };
             stream.listed = false;
             if let Ok(credit) = usize::try_from(stream.credit) {
                 let bytes = credit.min(BATCH);
                 stream.items.allow(bytes);
-                room = room.saturating_sub(bytes);
+                *room = room.saturating_sub(bytes);
             }
         }
-        true
+        short
     }
 
     fn stream(&mut self, index: usize) -> Option<&mut Stream> {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{driver::Driver, inbox::Ticket};
+use super::{answers::Way, driver::Driver, inbox::Ticket, running::Rooms};
 use crate::{
-    CallId,
     controller::{Call, CallUpload, Items, Reply},
     error::ProtocolError,
     frame::{FrameKind, Head},
     link::Link,
+    packet::Priority,
     peer::{Answer, Arrival},
     session::{Cover, Frame, max_item},
     wire::{Limits, Reader},
@@ -18,12 +18,12 @@ impl<L: Link> Driver<L> {
     /// Handles an Item, End or Credit frame, or the Cancel of an upload.
     pub(super) fn handle_stream_frame(&mut self, frame: &mut Frame) -> Result<(), ProtocolError> {
         let Frame { kind, upload, id, sealed, .. } = *frame;
-        let payload = std::mem::take(&mut frame.payload);
+        let (payload, entries) = (std::mem::take(&mut frame.payload), frame.entries.take());
         let cover = Cover::of(sealed);
         let arrival = match (kind, upload) {
             (FrameKind::Item, false) => Arrival::Items(payload),
             (FrameKind::Item, true) => Arrival::Chunks(payload),
-            (FrameKind::End, false) => Arrival::Answer(Answer::End(payload)),
+            (FrameKind::End, false) => Arrival::Answer(Answer::End(payload).with(entries)),
             (FrameKind::End, true) => Arrival::UploadEnd(payload),
             (FrameKind::Credit, _) => {
                 self.check_cover(cover, "credit")?;
@@ -58,10 +58,11 @@ impl<L: Link> Driver<L> {
     }
 
     /// Sends items of a stream of which more follow.
-    pub(super) fn send_items(&mut self, id: CallId, cover: Cover, reply: Reply) {
+    pub(super) fn send_items(&mut self, way: Way, reply: Reply) {
+        let Way { id, cover, priority, compress } = way;
         let head = Head::of_call(FrameKind::Item, id);
         // A stream makes no batch that is too large.
-        drop(self.append_reply(|out| out.append_items(cover, head, reply.body())));
+        drop(self.append_reply(|out| out.append_items_from(compress, priority, cover, head, reply.body())));
         self.inbox.running().recycle(reply.into_buffer());
     }
 
@@ -70,10 +71,14 @@ impl<L: Link> Driver<L> {
         if !self.inbox.running().is_hungry() || self.phase.is_closing() {
             return;
         }
-        let room = self.options.outbox.saturating_sub(self.backlog);
-        if !self.inbox.running().feed(room) {
-            self.short_of_room = true;
+        let outbox = self.options.outbox;
+        let mut rooms = Rooms::One(outbox.saturating_sub(self.backlog));
+        if rooms == Rooms::One(0) {
+            // What waits may be of one priority, while the others have room.
+            let room = |priority| outbox.saturating_sub(self.shared.backlog_for(priority));
+            rooms = Rooms::Each(Priority::ALL.map(room));
         }
+        self.short |= self.inbox.running().feed(rooms);
     }
 }
 

@@ -36,6 +36,8 @@ async fn pair(there: u64, back: u64) -> (Connection, tokio::task::JoinHandle<Clo
         calls_in: 1_000,
         window_out: 0,
         window_in: 0,
+        compression_out: false,
+        compression_in: false,
         sealing: Sealing::All,
     };
     let (near, far) = memory::pair(1 << 16);

@@ -9,15 +9,31 @@ use super::{driver::Driver, phase::Phase};
 use crate::{
     frame::{Control, FrameKind, Head},
     link::Link,
+    packet::Priority,
     session::{Cover, Outbound},
     status::{Advice, CloseCode, CloseReason},
     wire::{Encode, Writer},
 };
 
 impl<L: Link> Driver<L> {
-    /// Whether the outbox has room, so that another call may be started.
-    pub(super) fn has_room(&self) -> bool {
-        self.backlog < self.options.outbox
+    /// Whether the outbox has room for something of this priority, so that another call of it may be started.
+    #[inline]
+    pub(super) fn has_room(&self, priority: Priority) -> bool {
+        // What waits may be of other priorities, which is rare, and needs a look.
+        self.backlog < self.options.outbox || self.shared.backlog_for(priority) < self.options.outbox
+    }
+
+    /// Whether there is room now for one of those who were short of it. They are not short any more then.
+    pub(super) fn room_has_come(&mut self) -> bool {
+        if self.short == Short::default() {
+            return false;
+        }
+        let come =
+            Priority::ALL.into_iter().any(|priority| self.short.is_set(priority) && self.has_room(priority));
+        if come {
+            self.short = Short::default();
+        }
+        come
     }
 
     /// Writes what waits. Ready when it is written, pending while the link takes no more.
@@ -112,6 +128,26 @@ impl<L: Link> Driver<L> {
     pub(super) fn append(&mut self, cover: Cover, head: Head, payload: &impl Encode) {
         self.must_look = true;
         self.backlog = self.shared.append(|out| put(out, cover, head, payload));
+    }
+}
+
+/// Which priorities wait only for room in the outbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Short(u8);
+
+impl Short {
+    pub(super) fn set(&mut self, priority: Priority) {
+        self.0 |= 1 << priority.index();
+    }
+
+    fn is_set(self, priority: Priority) -> bool {
+        self.0 & (1 << priority.index()) != 0
+    }
+}
+
+impl std::ops::BitOrAssign for Short {
+    fn bitor_assign(&mut self, other: Self) {
+        self.0 |= other.0;
     }
 }
 

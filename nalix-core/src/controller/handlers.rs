@@ -60,8 +60,10 @@ pub struct HandlerSpec {
     pub streams: bool,
     /// Whether an upload follows its packet.
     pub uploads: bool,
-    /// How urgent an answer is that does not fit a frame: as its packet says.
+    /// How urgent its answers are: as its packet says.
     pub priority: Option<Priority>,
+    /// From how many bytes on its answer is compressed: as its packet says.
+    pub compress: Option<usize>,
     pub(crate) required: Require,
 }
 
@@ -79,6 +81,7 @@ impl HandlerSpec {
             streams: P::STREAMS,
             uploads: P::UPLOADS,
             priority: P::PRIORITY,
+            compress: P::COMPRESS,
             required: Require::default(),
         }
     }

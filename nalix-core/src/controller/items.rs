@@ -191,6 +191,6 @@ pub(super) async fn send_items<P: Streams, S: Stream<Item: IntoItem<P, M>>, M>(
     };
     match end {
         Ok(()) => buffer.end(),
-        Err(failure) => buffer.failure(failure),
+        Err(failure) => buffer.failure(failure.into()),
     }
 }

@@ -6,6 +6,8 @@ use super::items::Items;
 use crate::{
     caught::Panicked,
     error::{DecodeError, EncodeError},
+    frame::Entries,
+    peer::{Attached, Response},
     status::{Code, Failure, Status},
     wire::{Encode, Writer},
 };
@@ -69,9 +71,14 @@ pub struct Reply {
     kind: ReplyKind,
     /// The encoded value or error; empty for the other kinds, and kept for its capacity.
     body: Vec<u8>,
+    attached: Attached,
 }
 
 impl Reply {
+    fn new(kind: ReplyKind, body: Vec<u8>) -> Self {
+        Self { kind, body, attached: Attached::default() }
+    }
+
     /// A failure that is made without a call at hand, for instance by a layer.
     pub fn from_status(status: Status) -> Self {
         ReplyBuffer::unbounded().status(status)
@@ -79,7 +86,7 @@ impl Reply {
 
     /// Items of a stream, of which more follow.
     pub(crate) fn items(items: Vec<u8>) -> Self {
-        Self { kind: ReplyKind::Items, body: items }
+        Self::new(ReplyKind::Items, items)
     }
 
     /// What kind of answer it is.
@@ -100,9 +107,39 @@ impl Reply {
         }
     }
 
-    /// The encoded value or application error, to be sent as it is.
-    pub(crate) fn into_body(self) -> Vec<u8> {
-        self.body
+    /// Lets a key and a value travel with the answer, behind those that the handler has attached; see
+    /// [`Response`](crate::Response). For layers. A one-way packet is not answered, and has no use for them.
+    #[must_use]
+    pub fn with_metadata(mut self, key: &str, value: impl AsRef<[u8]>) -> Self {
+        self.attached.push(key, value.as_ref());
+        self
+    }
+
+    /// The value of the first pair with this key that travels with the answer.
+    pub fn metadata(&self, key: &str) -> Option<&[u8]> {
+        self.attached.good()?.get(key)
+    }
+
+    /// Adds metadata behind what there is.
+    #[inline]
+    pub(super) fn attach(mut self, attached: Attached) -> Self {
+        if !attached.is_none() {
+            self.attached.append(attached);
+        }
+        self
+    }
+
+    /// The metadata that travels with it.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub(crate) fn entries(&self) -> Result<Option<&Entries>, EncodeError> {
+        self.attached.entries()
+    }
+
+    /// The encoded value or application error, to be sent as it is, and the metadata.
+    pub(crate) fn into_parts(self) -> (Vec<u8>, Attached) {
+        (self.body, self.attached)
     }
 
     /// Gives the buffer back for the next reply.
@@ -117,6 +154,7 @@ impl fmt::Debug for Reply {
         f.debug_struct("Reply")
             .field("kind", &self.kind)
             .field("body", &format_args!("{} bytes", self.body.len()))
+            .field("metadata", &self.attached.good())
             .finish()
     }
 }
@@ -172,25 +210,27 @@ impl ReplyBuffer {
     #[cold]
     pub fn status(mut self, status: Status) -> Reply {
         self.buf.clear();
-        Reply { kind: ReplyKind::Status(Box::new(status)), body: self.buf }
+        Reply::new(ReplyKind::Status(Box::new(status)), self.buf)
     }
 
-    /// Answers with either failure.
-    pub(super) fn failure<E: Encode>(self, failure: Failure<E>) -> Reply {
+    /// Answers with either failure, and its metadata.
+    pub(super) fn failure<E: Encode>(self, failure: Response<Failure<E>>) -> Reply {
+        let (failure, attached) = failure.into_parts();
         match failure {
             Failure::Application(error) => self.application(&error),
             Failure::Status(status) => self.status(status),
         }
+        .attach(attached)
     }
 
     /// Ends a stream.
     pub(super) fn end(self) -> Reply {
-        Reply { kind: ReplyKind::End, body: self.buf }
+        Reply::new(ReplyKind::End, self.buf)
     }
 
     /// Ends a one-way call.
     pub fn nothing(self) -> Reply {
-        Reply { kind: ReplyKind::Nothing, body: self.buf }
+        Reply::new(ReplyKind::Nothing, self.buf)
     }
 
     /// Answers that the payload is not the packet it claims to be.
@@ -204,7 +244,7 @@ impl ReplyBuffer {
         let mut w = Writer::new(&mut self.buf, self.limit);
         value.encode(&mut w);
         match w.finish() {
-            Ok(_) => Reply { kind, body: self.buf },
+            Ok(_) => Reply::new(kind, self.buf),
             Err(error) => self.status(unsendable(&error)),
         }
     }

@@ -3,6 +3,7 @@
 use super::{Outcome, ReplyBuffer};
 use crate::{
     packet::{OneWay, Request},
+    peer::Response,
     status::{Failure, Status},
 };
 
@@ -13,7 +14,7 @@ use crate::{
     message = "a handler of `{P}` cannot return `{Self}`",
     label = "not a reply to `{P}`",
     note = "a handler returns the packet's `reply` type `R`, or `Result<R, E>` where `E` is the packet's `error` type, \
-            `Status` or `Failure<_>`; a handler of a one-way packet returns nothing or `Result<(), Status>`; one of a \
+            `Status` or `Failure<_>`, each also within a `Response`; a handler of a one-way packet returns nothing or `Result<(), Status>`; one of a \
             packet with `stream = T` returns a stream of `T`"
 )]
 pub trait Respond<P, M> {
@@ -43,6 +44,15 @@ pub mod respond_marker {
     /// A `Result` of the reply to an upload.
     #[derive(Debug)]
     pub struct FallibleUpload<M>(PhantomData<M>);
+    /// Something with metadata.
+    #[derive(Debug)]
+    pub struct Attached<M>(PhantomData<M>);
+    /// A `Result` of the reply with metadata.
+    #[derive(Debug)]
+    pub struct FallibleAttached<M>(PhantomData<M>);
+    /// A `Result` of the reply to an upload, with metadata.
+    #[derive(Debug)]
+    pub struct FallibleUploadAttached<M>(PhantomData<M>);
     /// Nothing.
     #[derive(Debug)]
     pub struct Nothing;
@@ -60,7 +70,9 @@ pub mod respond_marker {
     pub struct Either;
 }
 
-use respond_marker::{Application, Either, Fallible, FallibleNothing, Nothing, OnlyStatus, Value};
+use respond_marker::{
+    Application, Attached, Either, Fallible, FallibleAttached, FallibleNothing, Nothing, OnlyStatus, Value,
+};
 
 impl<P: Request> Respond<P, Value> for P::Reply {
     #[inline]
@@ -74,8 +86,31 @@ impl<P: Request, F: IntoFailure<P::Error, M>, M> Respond<P, Fallible<M>> for Res
     fn respond(self, buffer: ReplyBuffer) -> Outcome {
         Outcome::Ready(match self {
             Ok(reply) => buffer.value(&reply),
-            Err(failure) => buffer.failure(failure.into_failure()),
+            Err(failure) => buffer.failure(failure.into_response()),
         })
+    }
+}
+
+impl<P, R: Respond<P, M>, M> Respond<P, Attached<M>> for Response<R> {
+    fn respond(self, buffer: ReplyBuffer) -> Outcome {
+        let (inner, attached) = self.into_parts();
+        match inner.respond(buffer) {
+            Outcome::Ready(reply) => Outcome::Ready(reply.attach(attached)),
+            Outcome::Pending(reply) => {
+                Outcome::Pending(Box::pin(async move { reply.await.attach(attached) }))
+            }
+        }
+    }
+}
+
+impl<P: Request, F: IntoFailure<P::Error, M>, M> Respond<P, FallibleAttached<M>>
+    for Result<Response<P::Reply>, F>
+{
+    fn respond(self, buffer: ReplyBuffer) -> Outcome {
+        match self {
+            Ok(reply) => Respond::<P, Attached<Value>>::respond(reply, buffer),
+            Err(failure) => Outcome::Ready(buffer.failure(failure.into_response())),
+        }
     }
 }
 
@@ -124,6 +159,14 @@ mod sealed {
 pub trait IntoFailure<E, M> {
     /// Sorts the error.
     fn into_failure(self) -> Failure<E>;
+
+    /// The same with what is to travel along.
+    fn into_response(self) -> Response<Failure<E>>
+    where
+        Self: Sized,
+    {
+        Response::new(self.into_failure())
+    }
 }
 
 impl<E> IntoFailure<E, Application> for E {
@@ -135,6 +178,16 @@ impl<E> IntoFailure<E, Application> for E {
 impl<E> IntoFailure<E, OnlyStatus> for Status {
     fn into_failure(self) -> Failure<E> {
         Failure::Status(self)
+    }
+}
+
+impl<E, F: IntoFailure<E, M>, M> IntoFailure<E, Attached<M>> for Response<F> {
+    fn into_failure(self) -> Failure<E> {
+        self.into_inner().into_failure()
+    }
+
+    fn into_response(self) -> Response<Failure<E>> {
+        self.map(IntoFailure::into_failure)
     }
 }
 

@@ -29,6 +29,7 @@ pub struct Route {
 const SEALED: u8 = 1;
 const STREAMS: u8 = 2;
 const UPLOADS: u8 = 4;
+const COMPRESSED: u8 = 8;
 
 impl Route {
     /// The lane whose packets run one after the other, if it has one. Lanes are numbered from 0.
@@ -61,10 +62,16 @@ impl Route {
         self.traits & SEALED != 0
     }
 
-    /// How urgent the packet's answer is if it does not fit a frame; see [`Packet::PRIORITY`](crate::Packet::PRIORITY).
+    /// How urgent the packet's answer is; see [`Packet::PRIORITY`](crate::Packet::PRIORITY).
     #[inline]
     pub fn priority(self) -> Option<Priority> {
         self.priority
+    }
+
+    /// Whether the packet's answer is compressed, from some length on; see [`Router::compress`].
+    #[inline]
+    pub fn is_compressed(self) -> bool {
+        self.traits & COMPRESSED != 0
     }
 }
 
@@ -109,6 +116,12 @@ impl Router {
     pub fn route(&self, opcode: Opcode) -> Option<Route> {
         let route = *self.table.routes.get(usize::from(opcode.get()))?;
         (route.handler != NONE).then_some(route)
+    }
+
+    /// From how many bytes on the answer to a packet is compressed that goes this way; see
+    /// [`Packet::COMPRESS`](crate::Packet::COMPRESS).
+    pub fn compress(&self, route: Route) -> Option<usize> {
+        self.table.handlers.get(usize::from(route.handler))?.0.compress
     }
 
     /// Runs the handler of a call. A handler that is not async has finished when this returns.
@@ -266,7 +279,10 @@ impl Future for RouterFuture {
 
 fn traits_of(spec: &HandlerSpec) -> u8 {
     let bit = |set: bool, bit: u8| if set { bit } else { 0 };
-    bit(spec.encrypt, SEALED) | bit(spec.streams, STREAMS) | bit(spec.uploads, UPLOADS)
+    bit(spec.encrypt, SEALED)
+        | bit(spec.streams, STREAMS)
+        | bit(spec.uploads, UPLOADS)
+        | bit(spec.compress.is_some(), COMPRESSED)
 }
 
 trait Hooks: Send + Sync {

@@ -7,11 +7,13 @@ use futures_core::Stream;
 use super::{
     IntoFailure, Outcome, Reply, ReplyBuffer, Respond,
     items::send_items,
-    respond_marker::{Fallible, FallibleUpload, Items, Streamed, UploadValue},
+    respond_marker::{
+        Attached, Fallible, FallibleUpload, FallibleUploadAttached, Items, Streamed, UploadValue,
+    },
 };
 use crate::{
     packet::{Streams, UploadRequest, Uploads},
-    peer::{Incoming, RawIncoming},
+    peer::{Incoming, RawIncoming, Response},
     status::Failure,
 };
 
@@ -45,7 +47,29 @@ where
     async fn respond_stream(self, buffer: ReplyBuffer) -> Reply {
         match self {
             Ok(stream) => send_items::<P, S, M>(stream, buffer).await,
-            Err(failure) => buffer.failure(failure.into_failure()),
+            Err(failure) => buffer.failure(failure.into_response()),
+        }
+    }
+}
+
+/// What is attached travels with the end of the stream, whichever that is.
+impl<P, S: RespondStream<P, M> + Send, M> RespondStream<P, Attached<M>> for Response<S> {
+    async fn respond_stream(self, buffer: ReplyBuffer) -> Reply {
+        let (stream, attached) = self.into_parts();
+        stream.respond_stream(buffer).await.attach(attached)
+    }
+}
+
+impl<P, S, F, M, N> RespondStream<P, Fallible<(Attached<M>, N)>> for Result<Response<S>, F>
+where
+    P: Streams,
+    S: Stream<Item: IntoItem<P, M>> + Send,
+    F: IntoFailure<P::Error, N> + Send,
+{
+    async fn respond_stream(self, buffer: ReplyBuffer) -> Reply {
+        match self {
+            Ok(stream) => RespondStream::<P, Attached<Items<M>>>::respond_stream(stream, buffer).await,
+            Err(failure) => buffer.failure(failure.into_response()),
         }
     }
 }
@@ -79,9 +103,20 @@ impl<P: UploadRequest, F: IntoFailure<P::Error, M>, M> Respond<P, FallibleUpload
     fn respond(self, buffer: ReplyBuffer) -> Outcome {
         match self {
             Ok(reply) => buffer.value(&reply),
-            Err(failure) => buffer.failure(failure.into_failure()),
+            Err(failure) => buffer.failure(failure.into_response()),
         }
         .into()
+    }
+}
+
+impl<P: UploadRequest, F: IntoFailure<P::Error, M>, M> Respond<P, FallibleUploadAttached<M>>
+    for Result<Response<P::Reply>, F>
+{
+    fn respond(self, buffer: ReplyBuffer) -> Outcome {
+        match self {
+            Ok(reply) => Respond::<P, Attached<UploadValue>>::respond(reply, buffer),
+            Err(failure) => buffer.failure(failure.into_response()).into(),
+        }
     }
 }
 

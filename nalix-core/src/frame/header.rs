@@ -107,9 +107,20 @@ impl FrameKind {
         )
     }
 
-    /// Only packets carry metadata.
+    /// Only what users say is compressed, and fragments travel as their message does.
+    const fn may_be_compressed(self) -> bool {
+        matches!(
+            self,
+            FrameKind::Notify | FrameKind::Request | FrameKind::Reply | FrameKind::Error | FrameKind::Item
+        )
+    }
+
+    /// Only packets carry metadata, and what a call ends with.
     const fn may_have_metadata(self) -> bool {
-        self.has_opcode()
+        matches!(
+            self,
+            FrameKind::Notify | FrameKind::Request | FrameKind::Reply | FrameKind::Error | FrameKind::End
+        )
     }
 }
 
@@ -120,6 +131,8 @@ pub struct Head {
     pub kind: FrameKind,
     /// Whether the payload starts with a metadata block.
     pub metadata: bool,
+    /// Whether the message is compressed; see [`compress`](super::compress).
+    pub compressed: bool,
     /// Whether it is about the upload of its call. Without it, Item and End go from the side that was asked to the side
     /// that asks, Cancel and Credit the other way; with it, each goes in the opposite direction.
     pub upload: bool,
@@ -134,7 +147,8 @@ pub struct Head {
 impl Head {
     /// The head of a frame about a call.
     pub const fn of_call(kind: FrameKind, id: CallId) -> Self {
-        Self { kind, metadata: false, upload: false, more: false, id, opcode: Opcode::new(0) }
+        let opcode = Opcode::new(0);
+        Self { kind, metadata: false, compressed: false, upload: false, more: false, id, opcode }
     }
 
     /// The head of a frame about the upload of a call.
@@ -144,7 +158,7 @@ impl Head {
 
     /// The head of a request.
     pub const fn request(id: CallId, opcode: Opcode) -> Self {
-        Self { kind: FrameKind::Request, metadata: false, upload: false, more: false, id, opcode }
+        Self { opcode, ..Self::of_call(FrameKind::Request, id) }
     }
 
     /// The head of a one-way packet.
@@ -161,6 +175,13 @@ impl Head {
     #[must_use]
     pub const fn with_metadata(mut self) -> Self {
         self.metadata = true;
+        self
+    }
+
+    /// Says that the message is compressed.
+    #[must_use]
+    pub const fn with_compressed(mut self) -> Self {
+        self.compressed = true;
         self
     }
 
@@ -187,8 +208,11 @@ pub fn put_head(out: &mut Vec<u8>, head: Head) {
     let mut buf = [0u8; 1 + 5 + 2];
     let mut n = 1;
     let flag = |set: bool, bit: u8| if set { bit } else { 0 };
-    buf[0] =
-        head.kind.bits() | flag(head.metadata, METADATA) | flag(head.upload, UPLOAD) | flag(head.more, MORE);
+    buf[0] = head.kind.bits()
+        | flag(head.metadata, METADATA)
+        | flag(head.compressed, COMPRESSED)
+        | flag(head.upload, UPLOAD)
+        | flag(head.more, MORE);
     if head.kind.has_id() {
         n += varint::put(u64::from(head.id.get()), &mut buf[n..]);
     }
@@ -213,14 +237,16 @@ pub fn parse(body: &[u8], at: usize) -> Result<Parsed, ProtocolError> {
     let kind = FrameKind::from_bits(tag & KIND_MASK).ok_or(bad("kind 0"))?;
     let metadata = tag & METADATA != 0;
     let upload = tag & UPLOAD != 0;
-    if tag & !(KIND_MASK | METADATA | UPLOAD | MORE) != 0 {
-        return Err(bad("reserved or unsupported flag"));
+    let compressed = tag & COMPRESSED != 0;
+    if compressed && !kind.may_be_compressed() {
+        return Err(bad("compressed flag on a frame that has none"));
     }
     if upload && !kind.may_be_of_upload() {
         return Err(bad("upload flag on a frame that has none"));
     }
-    if metadata && !kind.may_have_metadata() {
-        return Err(bad("metadata on a frame that carries no packet"));
+    // The end of an upload is no end of its call.
+    if metadata && (upload || !kind.may_have_metadata()) {
+        return Err(bad("metadata on a frame that has none"));
     }
     let more = tag & MORE != 0;
     if more && !kind.may_go_on() {
@@ -244,7 +270,8 @@ pub fn parse(body: &[u8], at: usize) -> Result<Parsed, ProtocolError> {
         return Err(bad("payload longer than its record"));
     }
     let start = body.len() - rest.len();
-    let head = Head { kind, metadata, upload, more, id: CallId::new(id), opcode: Opcode::new(opcode) };
+    let (id, opcode) = (CallId::new(id), Opcode::new(opcode));
+    let head = Head { kind, metadata, compressed, upload, more, id, opcode };
     Ok(Parsed { head, payload: start..start + len })
 }
 
@@ -259,6 +286,7 @@ const fn bad(what: &'static str) -> ProtocolError {
 }
 
 const KIND_MASK: u8 = 0x0f;
+const COMPRESSED: u8 = 0x20;
 const METADATA: u8 = 0x40;
 const UPLOAD: u8 = 0x80;
 const MORE: u8 = 0x10;
@@ -272,10 +300,12 @@ mod tests {
         for bits in 1..16 {
             let kind = FrameKind::from_bits(bits).unwrap();
             for id in [0, 1, 127, 128, u32::MAX] {
+                let upload = kind.may_be_of_upload() && id % 2 == 1;
                 let head = Head {
                     kind,
-                    metadata: kind.may_have_metadata(),
-                    upload: kind.may_be_of_upload() && id % 2 == 1,
+                    metadata: kind.may_have_metadata() && !upload,
+                    compressed: kind.may_be_compressed() && id != 127,
+                    upload,
                     more: kind.may_go_on() && id != 1,
                     id: CallId::new(if kind.has_id() { id } else { 0 }),
                     opcode: Opcode::new(if kind.has_opcode() { 0xabcd } else { 0 }),
@@ -306,14 +336,18 @@ mod tests {
     fn reserved_bits_and_kinds_are_checked() {
         assert!(parse(&[0x00, 0x00, 0x00], 0).is_err());
         assert!(parse(&[0x83, 0x00, 0x00], 0).is_err());
-        assert!(parse(&[0x23, 0x00, 0x00], 0).is_err());
+        for never_compressed in [0x25, 0x27, 0x28, 0x29, 0x2a, 0x2b, 0x2c, 0x2d, 0x2e, 0x2f] {
+            assert!(parse(&[never_compressed, 0x00, 0x00], 0).is_err(), "{never_compressed:#x}");
+        }
         for never_cut in [0x15, 0x17, 0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x1e, 0x1f] {
             assert!(parse(&[never_cut, 0x00, 0x00], 0).is_err(), "{never_cut:#x}");
         }
         // Metadata belongs to the first fragment.
         assert!(parse(&[0x4d, 0x00, 0x00], 0).is_err());
         assert!(parse(&[0x5d, 0x00, 0x00], 0).is_err());
-        assert!(parse(&[0x43, 0x00, 0x00], 0).is_err());
+        for without_metadata in [0x45, 0x46, 0x48, 0x49, 0x4a, 0x4b, 0x4c, 0x4e, 0x4f, 0xc7] {
+            assert!(parse(&[without_metadata, 0x00, 0x00], 0).is_err(), "{without_metadata:#x}");
+        }
         assert!(matches!(parse(&[0x0f, 5, 0], 0).unwrap().head.kind, FrameKind::Unknown(15)));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! See `docs/protocol.md`, "Frames". Parsing and building are pure functions over slices.
 
+pub mod compress;
 mod control;
 mod entries;
 mod failure;

@@ -26,20 +26,30 @@ pub struct Params {
     /// How many bytes of items the peer may send on a stream before it is granted more. Zero: it serves and asks for no
     /// streams, and says nothing about it.
     pub stream_window: usize,
+    /// Whether it takes compressed messages, and sends them to a peer that does.
+    pub compression: bool,
     /// The packets it knows.
     pub contracts: Contracts,
 }
 
 impl Params {
-    /// Puts parameters together, without streams. It sends what the peer takes.
+    /// Puts parameters together, without streams and compression. It sends what the peer takes.
     pub fn new(max_message: usize, max_calls: usize, contracts: Contracts) -> Self {
-        Self { max_message, max_send: usize::MAX, max_calls, stream_window: 0, contracts }
+        let (max_send, stream_window, compression) = (usize::MAX, 0, false);
+        Self { max_message, max_send, max_calls, stream_window, compression, contracts }
     }
 
     /// Sets the window of streams, in bytes.
     #[must_use]
     pub fn with_streams(mut self, window: usize) -> Self {
         self.stream_window = window;
+        self
+    }
+
+    /// Sets whether messages may be compressed.
+    #[must_use]
+    pub fn with_compression(mut self, on: bool) -> Self {
+        self.compression = on;
         self
     }
 }
@@ -62,6 +72,10 @@ pub struct Terms {
     pub window_out: usize,
     /// How many bytes of items the peer may send on a stream before we grant more.
     pub window_in: usize,
+    /// Whether we may send compressed messages.
+    pub compression_out: bool,
+    /// Whether the peer may send compressed messages.
+    pub compression_in: bool,
     /// What is sealed.
     pub sealing: Sealing,
 }
@@ -117,6 +131,8 @@ pub struct Offer {
     pub early: Bytes,
     /// How many bytes of items it takes on a stream before it grants more; 0 stands for a field left out.
     pub stream_window: u32,
+    /// Whether it takes messages compressed with LZ4.
+    pub lz4: bool,
 }
 
 /// Without what the early frames say, which may be secret.
@@ -169,6 +185,8 @@ pub struct Answer {
     pub ticket: Option<Grant>,
     /// How many bytes of items it takes on a stream before it grants more; 0 stands for a field left out.
     pub stream_window: u32,
+    /// Whether it takes messages compressed with LZ4.
+    pub lz4: bool,
 }
 
 impl Offer {
@@ -182,6 +200,7 @@ impl Offer {
             fingerprints: params.contracts.fingerprints(),
             early: Bytes::new(),
             stream_window: clamp(params.stream_window),
+            lz4: params.compression,
         }
     }
 
@@ -206,6 +225,7 @@ impl Offer {
                 fingerprints: Decode::decode(r)?,
                 early: Decode::decode(r)?,
                 stream_window: stream_window(r)?,
+                lz4: lz4(r)?,
             })
         })();
         offer.map_err(ProtocolError::BadHello)
@@ -213,7 +233,7 @@ impl Offer {
 
     /// What both sides keep to, as the accepting side sees it.
     pub(super) fn terms(&self, ours: &Params, sealing: Sealing) -> Terms {
-        terms(ours, self.max_message, self.max_calls, self.stream_window, sealing)
+        terms(ours, (self.max_message, self.max_calls), self.stream_window, self.lz4, sealing)
     }
 }
 
@@ -225,7 +245,7 @@ impl Encode for Offer {
         w.put_u8(self.suites.to_byte());
         self.fingerprints.encode(w);
         self.early.encode(w);
-        put_stream_window(w, self.stream_window);
+        put_last(w, self.stream_window, self.lz4);
     }
 }
 
@@ -250,6 +270,7 @@ impl Answer {
             differing: ours.contracts.differing(&offer.fingerprints),
             ticket,
             stream_window: clamp(ours.stream_window),
+            lz4: ours.compression,
         };
         if answer.to_bytes().len() > MAX_PARAMS {
             let message = format!("{} shared packets differ, too many to describe", answer.differing.len());
@@ -281,6 +302,7 @@ impl Answer {
                 ticket: Option::<([u8; TicketId::LEN], u32)>::decode(r)?
                     .map(|(id, secs)| Grant::new(TicketId::from_bytes(id), Duration::from_secs(secs.into()))),
                 stream_window: stream_window(r)?,
+                lz4: lz4(r)?,
             })
         })();
         answer.map_err(ProtocolError::BadHello)
@@ -299,7 +321,7 @@ impl Answer {
             return Err(Disagreement::Sealing);
         }
         ours.contracts.check(&self.differing).map_err(Disagreement::Contracts)?;
-        Ok(terms(ours, self.max_message, self.max_calls, self.stream_window, self.sealing))
+        Ok(terms(ours, (self.max_message, self.max_calls), self.stream_window, self.lz4, self.sealing))
     }
 }
 
@@ -313,7 +335,7 @@ impl Encode for Answer {
         self.differing.encode(w);
         let secs = |lifetime: Duration| u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
         self.ticket.as_ref().map(|grant| (*grant.id.as_bytes(), secs(grant.lifetime))).encode(w);
-        put_stream_window(w, self.stream_window);
+        put_last(w, self.stream_window, self.lz4);
     }
 }
 
@@ -348,13 +370,28 @@ fn stream_window(r: &mut Reader<'_>) -> Result<u32, DecodeError> {
     if r.remaining() < 4 { Ok(0) } else { Decode::decode(r) }
 }
 
-fn put_stream_window(w: &mut Writer<'_>, window: u32) {
-    if window > 0 {
+/// Left out by those who take nothing compressed. Behind a window that was left out there is nothing.
+fn lz4(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
+    Ok(!r.is_empty() && r.u8()? & LZ4 != 0)
+}
+
+/// The fields that may be left out.
+fn put_last(w: &mut Writer<'_>, window: u32, lz4: bool) {
+    if window > 0 || lz4 {
         window.encode(w);
+    }
+    if lz4 {
+        w.put_u8(LZ4);
     }
 }
 
-fn terms(ours: &Params, max_message: u32, max_calls: u32, window: u32, sealing: Sealing) -> Terms {
+fn terms(
+    ours: &Params,
+    (max_message, max_calls): (u32, u32),
+    window: u32,
+    lz4: bool,
+    sealing: Sealing,
+) -> Terms {
     Terms {
         version: VERSION,
         message_out: ours.max_send.min(max_message as usize),
@@ -363,6 +400,8 @@ fn terms(ours: &Params, max_message: u32, max_calls: u32, window: u32, sealing: 
         calls_in: ours.max_calls,
         window_out: window as usize,
         window_in: clamp(ours.stream_window) as usize,
+        compression_out: ours.compression && lz4,
+        compression_in: ours.compression,
         sealing,
     }
 }
@@ -370,6 +409,9 @@ fn terms(ours: &Params, max_message: u32, max_calls: u32, window: u32, sealing: 
 pub(super) fn clamp(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
+
+/// The bit for LZ4 among the kinds of compression.
+const LZ4: u8 = 0x01;
 
 /// The longest encoding of either side's parameters, in bytes: what fits a Noise message, and then some room.
 pub(super) const MAX_PARAMS: usize = 65_000;

@@ -4,10 +4,11 @@ use std::{fmt, marker::PhantomData};
 
 use bytes::Bytes;
 
-use super::{OneWay, Packet, Priority, Request};
+use super::{OneWay, Packet, Precompressed, Priority, Request};
 use crate::{
     Opcode,
     error::EncodeError,
+    frame::compress::compressed,
     schema::{Describe, SchemaBuilder, Type},
     wire::{Encode, Writer, to_vec},
 };
@@ -15,7 +16,10 @@ use crate::{
 /// A packet, encoded once for many connections. Clones share the bytes.
 ///
 /// It is a packet itself, of the same opcode and kind as `P`: what sends or asks with a `P` takes an `Encoded<P>`, and
-/// copies bytes where it would encode. What `P` says of its encryption and its priority holds for it.
+/// copies bytes where it would encode. Those of over 16 KiB are not even copied until their fragments are written, so all
+/// connections that they wait for share them. What `P` says of its encryption, its compression and its priority holds for it;
+/// one that is compressed is so from the start, once and not for each connection. A connection encodes and compresses what it
+/// is given while it is locked; where packets of megabytes would keep others waiting by that, make them an `Encoded` first.
 ///
 /// ```
 /// use nalix_core::{Connection, Encoded, packet};
@@ -36,6 +40,8 @@ use crate::{
 /// ```
 pub struct Encoded<P> {
     payload: Bytes,
+    /// For peers that can inflate it, if that is shorter and the packet is marked.
+    compressed: Option<Bytes>,
     packet: PhantomData<fn() -> P>,
 }
 
@@ -45,18 +51,28 @@ impl<P: Packet> Encoded<P> {
     /// # Errors
     /// [`EncodeError`] if the packet breaks a rule of its own type, such as a `max_len`.
     pub fn new(packet: &P) -> Result<Self, EncodeError> {
-        Ok(Self { payload: to_vec(packet)?.into(), packet: PhantomData })
+        let payload = Bytes::from(to_vec(packet)?);
+        let compressed = match P::COMPRESS {
+            Some(from) if payload.len() >= from => compressed(&payload, |c| c.map(Bytes::copy_from_slice)),
+            _ => None,
+        };
+        Ok(Self { payload, compressed, packet: PhantomData })
     }
 
-    /// The encoded packet.
+    /// The encoded packet, which is not compressed.
     pub fn payload(&self) -> &Bytes {
         &self.payload
+    }
+
+    /// Its compressed form, if it has one.
+    pub(crate) fn compressed(&self) -> Option<&Bytes> {
+        self.compressed.as_ref()
     }
 }
 
 impl<P> Clone for Encoded<P> {
     fn clone(&self) -> Self {
-        Self { payload: self.payload.clone(), packet: PhantomData }
+        Self { payload: self.payload.clone(), compressed: self.compressed.clone(), packet: PhantomData }
     }
 }
 
@@ -90,7 +106,20 @@ impl<P: Packet> Packet for Encoded<P> {
     const NAME: &'static str = P::NAME;
     const EXACT: bool = P::EXACT;
     const ENCRYPT: bool = P::ENCRYPT;
+    const COMPRESS: Option<usize> = P::COMPRESS;
     const PRIORITY: Option<Priority> = P::PRIORITY;
+
+    #[inline]
+    fn encoding(&self) -> Option<&Bytes> {
+        Some(&self.payload)
+    }
+
+    fn __compressed(&self) -> Precompressed<'_> {
+        match &self.compressed {
+            Some(bytes) => Precompressed::Known { len: self.payload.len(), bytes },
+            None => Precompressed::Useless,
+        }
+    }
 }
 
 impl<P: OneWay> OneWay for Encoded<P> {}

@@ -63,6 +63,7 @@ impl State {
                     Ok(())
                 }
                 Ok(Answered::Stream(key, answer)) => {
+                    self.stop_request(id);
                     if let Some(flow) = self.flows.get(key) {
                         flow.end.get_or_insert(Ending::Answered(answer));
                         wakers.extend(flow.reader.take().into_iter().chain(flow.writer.take()));

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::flows;
-use crate::{CallId, error::ProtocolError, session::Cover};
+use crate::{CallId, error::ProtocolError, frame::Entries, session::Cover};
 
 /// How a call of ours has ended, still encoded.
 #[derive(Clone, PartialEq, Eq)]
@@ -20,11 +20,33 @@ pub(crate) enum Answer {
     Error(Bytes),
     /// An End frame's payload.
     End(Bytes),
+    /// One of those, with metadata. Boxed, since there is none nearly always.
+    Attached(Box<(Answer, Entries)>),
     /// The connection ended first.
     Lost {
         /// Whether any byte of the request may have reached the peer.
         maybe_executed: bool,
     },
+}
+
+impl Answer {
+    /// With the metadata that has come along, if there was any.
+    #[inline]
+    pub(crate) fn with(self, entries: Option<Entries>) -> Self {
+        match entries {
+            None => self,
+            Some(entries) => Answer::Attached(Box::new((self, entries))),
+        }
+    }
+
+    /// The answer itself, and the metadata that has come along.
+    #[inline]
+    pub(super) fn split(self) -> (Self, Option<Entries>) {
+        match self {
+            Answer::Attached(both) => (both.0, Some(both.1)),
+            answer => (answer, None),
+        }
+    }
 }
 
 /// Without the content, which may be secret.
@@ -34,6 +56,7 @@ impl fmt::Debug for Answer {
             Answer::Reply(payload) => write!(f, "Reply({} bytes)", payload.len()),
             Answer::Error(payload) => write!(f, "Error({} bytes)", payload.len()),
             Answer::End(payload) => write!(f, "End({} bytes)", payload.len()),
+            Answer::Attached(both) => write!(f, "{:?} with {:?}", both.0, both.1),
             Answer::Lost { maybe_executed } => {
                 f.debug_struct("Lost").field("maybe_executed", maybe_executed).finish()
             }
@@ -168,13 +191,14 @@ impl Calls {
         }
     }
 
-    /// Notes where the last fragment of a request starts.
-    pub(super) fn completed(&mut self, id: CallId, at: u64) {
-        if let Some(Slot { state: State::Waiting { position, .. }, .. }) =
-            self.slots.get_mut(id.get() as usize)
-        {
-            *position = at;
+    /// Notes where the last frame of a request starts. Returns the flow that has to know, if the call has one.
+    pub(super) fn completed(&mut self, id: CallId, at: u64) -> Option<flows::Key> {
+        match &mut self.slots.get_mut(id.get() as usize)?.state {
+            State::Waiting { position, .. } => *position = at,
+            State::Streaming(flow) => return Some(*flow),
+            State::Free | State::Done(_) | State::Abandoned => {}
         }
+        None
     }
 
     /// Frees the slot of an abandoned call that the peer has never heard of.

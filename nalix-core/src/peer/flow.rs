@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::time::Instant;
 
 use super::calls::{Answer, Key as CallKey};
-use crate::{CallId, session::Cover};
+use crate::{CallId, packet::Priority, session::Cover};
 
 /// A conversation with a stream in it: in, out, or both ways.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub(super) struct Flow {
     pub(super) call: Owner,
     /// How the request has gone, and how items go.
     pub(super) cover: Cover,
+    /// That of the request, if the call is ours.
+    pub(super) priority: Option<Priority>,
     pub(super) incoming: Option<Receiving>,
     pub(super) outgoing: Option<Sending>,
     /// How it has ended. Items that have arrived before are still there.
@@ -138,6 +140,8 @@ impl Receiving {
 pub(super) struct Sending {
     /// How many bytes may still be sent. The last item may go beyond it.
     credit: i64,
+    /// From how many bytes on the items of a frame are compressed.
+    pub(super) compress: Option<usize>,
     /// Items that wait to become a frame.
     pub(super) pending: Vec<u8>,
     /// Whether the peer wants no more.
@@ -157,8 +161,8 @@ impl fmt::Debug for Sending {
 pub(super) struct TooMuchCredit;
 
 impl Sending {
-    pub(super) fn new(window: usize) -> Self {
-        Self { credit: window as i64, pending: Vec::new(), stopped: false, finished: false }
+    pub(super) fn new(window: usize, compress: Option<usize>) -> Self {
+        Self { credit: window as i64, compress, pending: Vec::new(), stopped: false, finished: false }
     }
 
     /// Whether an item may be sent.
@@ -214,7 +218,7 @@ mod tests {
 
     impl Model {
         fn sending(&self) -> Sending {
-            Sending { credit: self.credit_out, ..Sending::new(0) }
+            Sending { credit: self.credit_out, ..Sending::new(0, None) }
         }
 
         fn receiving(&self, window: usize) -> Receiving {
@@ -308,7 +312,7 @@ mod tests {
 
     #[test]
     fn credit_cannot_be_granted_beyond_all_bounds() {
-        let mut sending = Sending::new(0);
+        let mut sending = Sending::new(0, None);
         assert_eq!(sending.grant(u64::MAX), Err(TooMuchCredit));
         assert_eq!(sending.grant(u32::MAX.into()), Ok(()));
         assert_eq!(sending.grant(1), Err(TooMuchCredit));

@@ -95,6 +95,7 @@ impl Flows {
         let key = self.insert(Flow {
             call: Owner::Peers(id),
             cover,
+            priority: None,
             incoming: Some(Receiving::new(window)),
             outgoing: None,
             end: None,
@@ -189,7 +190,9 @@ impl Flows {
         // Those of a call that is over would be dropped by the peer.
         if flow.end.is_none() && !outgoing.stopped {
             let head = Head::of_upload(FrameKind::Item, call.id());
-            if let Err(error) = out.append_items(flow.cover, head, &outgoing.pending) {
+            let (priority, cover, pending) = (flow.priority, flow.cover, &outgoing.pending);
+            let appended = out.append_items_from(outgoing.compress, priority, cover, head, pending);
+            if let Err(error) = appended {
                 tracing::error!(%error, "items cannot be sent");
             }
         }

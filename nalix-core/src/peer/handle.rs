@@ -145,7 +145,8 @@ impl Connection {
 
     /// Sends a one-way packet: done when it is in the outbox, which waits for room if the peer is slow to read.
     ///
-    /// Packets of one sender arrive in the order in which they were sent. Cancel safe: see [`SendFuture`].
+    /// Packets of one sender and one [`Priority`](crate::packet::Priority) arrive in the order in which they were sent, as far as
+    /// they are no longer than 16 KiB. Cancel safe: see [`SendFuture`].
     pub fn send<'a, P: OneWay>(&'a self, packet: &'a P) -> SendFuture<'a, P> {
         SendFuture::new(&self.shared, packet)
     }
@@ -171,8 +172,8 @@ impl Connection {
     /// not been written yet, if there is one. One of over 16 KiB cannot be replaced any more once a part of it has been
     /// written; while it goes, others of its type wait, so that the latest comes last.
     ///
-    /// The packets of this kind that wait are written after all others that wait by then, so their order to others is
-    /// not kept.
+    /// The packets of this kind that wait go at the next write, whatever else waits: their order to others is
+    /// not kept, and the priority of those that fit a frame has no effect.
     ///
     /// # Errors
     /// [`SendError::Full`] if as many keys wait already as [`Options::max_latest`](crate::connection::Options) allows, or as
@@ -255,6 +256,13 @@ impl Connection {
     /// count for the option [`max_malformed`](crate::connection::Options::max_malformed).
     pub fn malformed_pushes(&self) -> u64 {
         self.shared.pushes.malformed()
+    }
+
+    /// How many one-way packets have been left out since the peer reads too slowly for them: droppable ones, and those of
+    /// which only the latest counts, whether the next has replaced them or there was no room for their key.
+    pub fn left_out(&self) -> u64 {
+        let state = self.shared.lock();
+        state.left_out + state.latest.left_out
     }
 
     /// Closes the connection: what is in the outbox is written, the peer is told, every call in flight ends. Returns at

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::{
     StreamError,
+    attached::Attached,
     calls::Answer,
     flow::{Ending, Flow, Owner},
     flows::Key,
@@ -24,7 +25,7 @@ use super::{
 use crate::{
     CallId, Wire,
     error::{DecodeError, DecodeErrorKind},
-    frame::{FrameKind, Head, Metadata, decode_failure},
+    frame::{Entries, FrameKind, Head, Metadata, decode_failure},
     packet::{NoError, decode_value},
     session::Cover,
     status::{CloseCode, CloseReason, Code, Failure, Status},
@@ -64,6 +65,8 @@ pub struct Incoming<T, E = NoError> {
     frame: Bytes,
     at: usize,
     frames: VecDeque<Bytes>,
+    /// What has come with the end.
+    trailers: Attached,
     /// Bytes taken out of here that the sender has not been told of.
     consumed: usize,
     /// From how many on it is told.
@@ -90,6 +93,7 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
             frame: Bytes::new(),
             at: 0,
             frames: VecDeque::new(),
+            trailers: Attached::default(),
             consumed: 0,
             tell_at: 1,
             items: PhantomData,
@@ -98,9 +102,22 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
 
     /// The next item; `None` when there are no more.
     ///
-    /// Cancel safe: dropped before it is done, it has taken nothing.
+    /// Cancel safe: dropped before it is done, it has taken nothing. A timeout around it limits the wait for one item: it
+    /// does not end a loop while items are there at once. The whole stream is limited by
+    /// [`OpenBuilder::timeout`](crate::OpenBuilder::timeout).
     pub async fn next(&mut self) -> Option<Result<T, StreamError<E>>> {
         poll_fn(|cx| self.poll_next_item(cx)).await
+    }
+
+    /// The value of the first pair with this key that the other side has attached to the end of the stream, whichever that
+    /// was. There is none before the end has been handed out, and none at the end of an upload.
+    pub fn metadata(&self, key: &str) -> Option<&[u8]> {
+        self.trailers.good()?.get(key)
+    }
+
+    /// All keys and values that have come with the end, in order.
+    pub fn all_metadata(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.trailers.good().into_iter().flat_map(Entries::iter)
     }
 
     fn poll_next_item(&mut self, cx: &Context<'_>) -> Poll<Option<Result<T, StreamError<E>>>> {
@@ -123,7 +140,7 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
                     let late = raw.is_late();
                     let reason = raw.shared.close_reason();
                     self.raw = None;
-                    return Poll::Ready(ending_of(ending, reason, late).map(Err));
+                    return Poll::Ready(self.end_of(ending, reason, late).map(Err));
                 }
                 Poll::Ready(Next::Late) => {
                     self.raw = None;
@@ -131,6 +148,14 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
                 }
             }
         }
+    }
+
+    #[cold]
+    fn end_of(&mut self, ending: Ending, reason: Option<CloseReason>, late: bool) -> Option<StreamError<E>> {
+        let Ending::Answered(answer) = ending else { return ending_of(ending, reason, late) };
+        let (answer, entries) = answer.split();
+        self.trailers = entries.into();
+        ending_of(Ending::Answered(answer), reason, late)
     }
 
     #[inline]
@@ -205,7 +230,7 @@ fn ending_of<E: Wire>(ending: Ending, reason: Option<CloseReason>, late: bool) -
     let body = match ending {
         Ending::Answered(Answer::End(body)) if body.is_empty() => return None,
         Ending::Answered(Answer::End(body) | Answer::Error(body)) => body,
-        Ending::Answered(Answer::Reply(_)) => {
+        Ending::Answered(Answer::Reply(_) | Answer::Attached(_)) => {
             return Some(StreamError::Decode(DecodeErrorKind::Custom("a reply instead of a stream").into()));
         }
         Ending::Answered(Answer::Lost { .. }) => {
@@ -318,7 +343,8 @@ impl Drop for RawIncoming {
                     Owner::Ours(call) => {
                         flow.end = Some(Ending::Over);
                         writer = flow.writer.take();
-                        state.calls.abandon(call).then(|| Head::of_call(FrameKind::Cancel, call.id()))
+                        let told = state.calls.abandon(call) && state.cancel(call.id());
+                        told.then(|| Head::of_call(FrameKind::Cancel, call.id()))
                     }
                     Owner::Peers(id) => Some(Head::of_upload(FrameKind::Cancel, id)),
                 };

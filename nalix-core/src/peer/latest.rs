@@ -13,7 +13,11 @@ use crate::{
 
 /// The packets that wait, each in the place of its key. They take no room in the outbox and have bounds of their own.
 #[derive(Debug, Default)]
-pub(super) struct Latest(Option<Box<Table>>);
+pub(super) struct Latest {
+    table: Option<Box<Table>>,
+    /// How many have been replaced before they were written, or had no room.
+    pub(super) left_out: u64,
+}
 
 /// How much may wait.
 #[derive(Debug, Clone, Copy)]
@@ -37,12 +41,14 @@ struct Waiting {
     priority: Option<Priority>,
     cover: Cover,
     payload: Bytes,
+    /// For a peer that can inflate it.
+    compressed: Option<Bytes>,
 }
 
 impl Latest {
     /// Puts a packet in the place of its key. Returns whether there was one for it.
     pub(super) fn put<P: Packet>(&mut self, key: u64, packet: &Encoded<P>, bounds: Bounds) -> bool {
-        let table = self.0.get_or_insert_default();
+        let table = self.table.get_or_insert_default();
         let payload = packet.payload();
         let place = table.places.get(&(P::OPCODE, key)).copied();
         let replaced = place.map_or(0, |at| table.waiting[at].payload.len());
@@ -50,16 +56,20 @@ impl Latest {
         // One that is shorter than the one before always has its place, and so has one that is alone.
         let fits = bytes <= bounds.bytes || payload.len() <= replaced || bytes == payload.len();
         if !fits || (place.is_none() && table.waiting.len() >= bounds.packets) {
+            self.left_out += 1;
             return false;
         }
         table.bytes = bytes;
-        let payload = payload.clone();
+        let (payload, compressed) = (payload.clone(), packet.compressed().cloned());
         match place {
-            Some(at) => table.waiting[at].payload = payload,
+            Some(at) => {
+                self.left_out += 1;
+                (table.waiting[at].payload, table.waiting[at].compressed) = (payload, compressed);
+            }
             None => {
                 table.places.insert((P::OPCODE, key), table.waiting.len());
                 let (opcode, priority, cover) = (P::OPCODE, P::PRIORITY, Cover::of(P::ENCRYPT));
-                table.waiting.push(Waiting { opcode, key, priority, cover, payload });
+                table.waiting.push(Waiting { opcode, key, priority, cover, payload, compressed });
             }
         }
         true
@@ -70,11 +80,11 @@ impl Latest {
     /// One that goes in fragments waits here for room, and while such a one goes, others of its opcode do: neither could be
     /// replaced there, and a later one could come to the peer first.
     pub(super) fn append_to(&mut self, out: &mut Outbound) {
-        let Some(table) = &mut self.0 else { return };
+        let Some(table) = &mut self.table else { return };
         let mut going: Vec<Opcode> = out.large_notifies().collect();
         let mut held = Vec::new();
         for waiting in table.waiting.drain(..) {
-            let len = waiting.payload.len();
+            let len = waiting.len_for(out);
             let is_large = len > FRAGMENT;
             if going.contains(&waiting.opcode) || (is_large && !out.has_large_room(len)) {
                 held.push(waiting);
@@ -90,22 +100,27 @@ impl Latest {
         if !held.is_empty() {
             table.hold(held);
         } else if table.waiting.capacity() > KEEP {
-            self.0 = None;
+            self.table = None;
         }
     }
 
     /// Appends all that wait, as nothing comes behind them.
     pub(super) fn append_all_to(&mut self, out: &mut Outbound) {
-        if let Some(table) = self.0.take() {
+        if let Some(table) = self.table.take() {
             for waiting in table.waiting {
                 waiting.append_to(out);
             }
         }
     }
 
+    /// Drops those that wait.
+    pub(super) fn clear(&mut self) {
+        self.table = None;
+    }
+
     /// Whether none waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.as_ref().is_none_or(|table| table.waiting.is_empty())
+        self.table.as_ref().is_none_or(|table| table.waiting.is_empty())
     }
 }
 
@@ -120,10 +135,28 @@ impl Table {
 }
 
 impl Waiting {
+    /// How many bytes of it travel.
+    fn len_for(&self, out: &Outbound) -> usize {
+        self.compressed.as_ref().filter(|_| out.compresses()).unwrap_or(&self.payload).len()
+    }
+
     fn append_to(self, out: &mut Outbound) {
-        let Self { opcode, priority, cover, payload, .. } = self;
+        let Self { opcode, priority, cover, payload, compressed, .. } = self;
         let (head, metadata) = (Head::notify(opcode), (Metadata::default(), None));
-        let appended = out.append_as(priority, cover, head, metadata, payload.len(), |w| w.put(&payload));
+        // They have been waiting here, where they could be replaced. There is at most one of each key at a time.
+        let (head, payload) = match compressed.filter(|_| out.compresses()) {
+            Some(bytes) => (head.with_compressed(), bytes),
+            None => (head, payload),
+        };
+        let large = payload.len() > FRAGMENT;
+        let priority = if large { priority } else { None };
+        let appended = out.without_ranks(|out| {
+            if large {
+                out.append_encoded(priority, cover, head, metadata, payload)
+            } else {
+                out.append_as(priority, cover, head, metadata, payload.len(), |w| w.put(&payload))
+            }
+        });
         if let Err(error) = appended {
             // Their length has been checked.
             tracing::error!(%error, "a packet cannot be sent");
@@ -180,6 +213,7 @@ mod tests {
         assert!(latest.put(1, &spot(10), BOUNDS));
         assert!(latest.put(2, &spot(20), BOUNDS));
         assert!(latest.put(1, &spot(11), BOUNDS));
+        assert_eq!(latest.left_out, 1, "the one that was replaced");
         assert_eq!(written(&mut latest), [(0x3e01, vec![11]), (0x3e01, vec![20])]);
         assert_eq!(written(&mut latest), []);
         assert!(latest.put(1, &spot(12), BOUNDS), "its key is new again");
@@ -204,6 +238,7 @@ mod tests {
         assert!(!latest.put(3, &text(0), BOUNDS), "three keys");
         assert!(!latest.put(2, &text(49), BOUNDS));
         assert!(latest.put(2, &text(10), BOUNDS), "a known key, and shorter");
+        assert_eq!(latest.left_out, 4, "three had no room, one was replaced");
         assert_eq!(written(&mut latest).len(), 2);
         assert!(!latest.put(1, &spot(1), Bounds { packets: 0, bytes: 100 }));
     }

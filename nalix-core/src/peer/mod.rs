@@ -1,6 +1,7 @@
 //! What the rest of a program holds of a connection: the [`Connection`] handle, and behind it the outbox and the table
 //! of calls in flight that it shares with the driver.
 
+mod append;
 mod arrival;
 mod attached;
 mod attributes;
@@ -19,6 +20,7 @@ mod open;
 mod outgoing;
 mod push;
 mod request;
+mod response;
 mod resumption;
 mod send;
 mod shared;
@@ -26,6 +28,7 @@ mod waiters;
 
 pub(crate) use self::{
     arrival::Arrival,
+    attached::Attached,
     calls::Answer,
     commands::Commands,
     flow::granted,
@@ -42,7 +45,8 @@ pub use self::{
     open::{OpenBuilder, OpenFuture, Opens},
     outgoing::{Finish, Outgoing, SendChunk, Upload},
     push::{Lag, Lagged, Listener, Queue, Subscription},
-    request::{RequestBuilder, RequestFuture},
+    request::{RequestBuilder, RequestFuture, ResponseBuilder, ResponseFuture},
+    response::Response,
     resumption::Resumption,
     send::SendFuture,
 };

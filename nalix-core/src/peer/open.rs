@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::{
     Connection, Incoming, Outgoing, RequestError, Upload,
+    append::append_whole_packet,
     calls::Calls,
     flow::{Flow, Owner, Receiving, Sending},
     flows::Key,
@@ -227,16 +228,18 @@ impl<P: Packet, O: Opens<P>> OpenFuture<P, O> {
         if let Some(reason) = state.gone() {
             return Poll::Ready(Err(RequestError::Closed(reason.clone())));
         }
+        let priority = P::PRIORITY.unwrap_or_default();
         // Whoever is still in the queue waits for its turn; one who was woken, or who finds the queue empty, has it.
         let queued = self.ticket.filter(|&ticket| state.waiters.update(ticket, cx.waker()));
         let had_turn = queued.is_none() && self.ticket.is_some();
-        let its_turn = had_turn || (queued.is_none() && state.waiters.is_first_caller(0));
+        let its_turn = had_turn || (queued.is_none() && state.waiters.is_first_caller(priority, 0));
         if let Some(deadline) = self.deadline {
             state.note_deadline(deadline);
         }
-        if !its_turn || !state.can_call(0) {
+        if !its_turn || !state.can_call(priority, 0) {
             if queued.is_none() {
-                self.ticket = Some(state.waiters.push_caller(cx.waker(), 0, self.deadline, had_turn));
+                let what = (priority, 0);
+                self.ticket = Some(state.waiters.push_caller(cx.waker(), what, self.deadline, had_turn));
             }
             let driver = shared.wake_driver(&mut state);
             drop(state);
@@ -287,13 +290,14 @@ fn send<P: Packet>(
     let mut slot = TakenSlot { calls, call, sent: false };
     let head = Head::request(call.id(), P::OPCODE);
     let metadata = remaining.map(Metadata::remaining).unwrap_or_default();
-    let appended = out.append_whole(cover, head, metadata, packet.size_hint(), |w| packet.encode(w))?;
+    let appended = append_whole_packet(out, head, metadata, packet)?;
     slot.sent = true;
     let key = flows.insert(Flow {
         call: Owner::Ours(call),
         cover,
+        priority: P::PRIORITY,
         incoming: streaming.incoming.then(|| Receiving::new(window_in)),
-        outgoing: streaming.outgoing.then(|| Sending::new(window_out)),
+        outgoing: streaming.outgoing.then(|| Sending::new(window_out, P::COMPRESS)),
         end: None,
         handles: u8::from(streaming.incoming) + u8::from(streaming.outgoing),
         reader: None,

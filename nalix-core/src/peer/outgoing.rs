@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    future::Future,
+    future::{Future, poll_fn},
     marker::PhantomData,
     pin::Pin,
     sync::Arc,
@@ -12,7 +12,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    RequestError, SendError,
+    RequestError, Response, SendError,
     flow::{Ending, Owner},
     flows::Key,
     incoming::tell,
@@ -23,7 +23,7 @@ use super::{
 use crate::{
     Wire,
     error::EncodeError,
-    frame::{FrameKind, Head, encode_status},
+    frame::{Entries, FrameKind, Head, encode_status},
     packet::UploadRequest,
     session::{max_item, max_items},
     status::{Code, Status},
@@ -169,6 +169,7 @@ impl<T: Encode> Future for SendChunk<'_, T> {
             return Poll::Pending;
         }
         let Some(flow) = state.flows.get(this.raw.key) else { return Poll::Ready(Err(SendError::Stopped)) };
+        let priority = flow.priority.unwrap_or_default();
         if !flow.outgoing.as_ref().is_some_and(super::flow::Sending::may_send) {
             match &mut flow.writer {
                 Some(writer) => writer.clone_from(cx.waker()),
@@ -181,8 +182,8 @@ impl<T: Encode> Future for SendChunk<'_, T> {
             wake([next]);
             return Poll::Pending;
         }
-        if !state.has_room() || (!had_turn && !state.waiters.is_first_sender(0)) {
-            this.ticket = Some(state.waiters.push_sender(cx.waker(), 0, had_turn));
+        if !state.has_room(priority) || (!had_turn && !state.waiters.is_first_sender(priority, 0)) {
+            this.ticket = Some(state.waiters.push_sender(cx.waker(), (priority, 0), had_turn));
             return Poll::Pending;
         }
         let result = put(&mut state, this.raw.key, this.chunk);
@@ -258,15 +259,25 @@ impl<P: UploadRequest> fmt::Debug for Finish<P> {
     }
 }
 
-impl<P: UploadRequest> Future for Finish<P> {
-    type Output = Result<P::Reply, RequestError<P::Error>>;
+impl<P: UploadRequest> Finish<P> {
+    /// Waits for the answer with the metadata that the other side has attached to it, as
+    /// [`RequestBuilder::response`](crate::RequestBuilder::response) does.
+    ///
+    /// # Errors
+    /// What the answer is, or [`RequestError`] without one, with its metadata.
+    pub async fn response(mut self) -> Result<Response<P::Reply>, Response<RequestError<P::Error>>> {
+        match poll_fn(|cx| self.poll_with(cx)).await {
+            (Ok(reply), entries) => Ok(Response::received(reply, entries)),
+            (Err(error), entries) => Err(Response::received(error, entries)),
+        }
+    }
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll_with(&mut self, cx: &Context<'_>) -> Poll<(<Self as Future>::Output, Option<Entries>)> {
         let Some(raw) = &self.raw else { return Poll::Pending };
         let Some(end) = raw.poll_end(cx) else {
             if raw.is_late() {
                 self.raw = None;
-                return Poll::Ready(Err(RequestError::Timeout));
+                return Poll::Ready((Err(RequestError::Timeout), None));
             }
             return Poll::Pending;
         };
@@ -277,9 +288,17 @@ impl<P: UploadRequest> Future for Finish<P> {
             Ending::Answered(answer) => Some(answer),
             Ending::Over => None,
         };
-        let result = request::read(answer, reason);
+        let (result, entries) = request::read(answer, reason);
         let both = matches!(&result, Err(RequestError::Status(s)) if s.code == Code::DeadlineExceeded);
-        Poll::Ready(if both && late { Err(RequestError::Timeout) } else { result })
+        Poll::Ready((if both && late { Err(RequestError::Timeout) } else { result }, entries))
+    }
+}
+
+impl<P: UploadRequest> Future for Finish<P> {
+    type Output = Result<P::Reply, RequestError<P::Error>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_with(cx).map(|(result, _)| result)
     }
 }
 
@@ -337,7 +356,7 @@ fn end_upload(shared: &Shared, state: &mut State, key: Key, status: Option<&Stat
     let Owner::Ours(call) = flow.call else { return None };
     let head = Head::of_upload(FrameKind::End, call.id());
     // A status is never too large.
-    drop(out.append_error(flow.cover, head, 0, |w| {
+    drop(out.append_error_as(flow.priority, flow.cover, head, None, 0, |w| {
         if let Some(status) = status {
             encode_status(w, status);
         }
@@ -352,9 +371,9 @@ impl Drop for RawOutgoing {
             Some(flow) if flow.end.is_none() => match flow.call {
                 Owner::Ours(call) if self.alone => {
                     flow.end = Some(Ending::Over);
+                    let told = state.calls.abandon(call) && state.cancel(call.id());
                     let head = Head::of_call(FrameKind::Cancel, call.id());
-                    let head = state.calls.abandon(call).then_some(head);
-                    tell(&self.shared, &mut state, head)
+                    tell(&self.shared, &mut state, told.then_some(head))
                 }
                 _ => {
                     let status = Status::new(Code::Cancelled, "the upload was given up");

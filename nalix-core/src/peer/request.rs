@@ -12,7 +12,8 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
-    Connection, RequestError,
+    Connection, RequestError, Response,
+    append::append_packet,
     attached::Attached,
     calls::{Answer, Calls, Key},
     large::large,
@@ -21,7 +22,7 @@ use super::{
 };
 use crate::{
     error::{DecodeError, DecodeErrorKind, EncodeError},
-    frame::{FrameKind, Head, Metadata, decode_failure},
+    frame::{Entries, FrameKind, Head, Metadata, decode_failure},
     packet::{Request, Wire, decode_value},
     session::Cover,
     status::{CloseCode, CloseReason, Code, Failure},
@@ -92,7 +93,65 @@ impl<P: Request> RequestBuilder<P> {
         self.attached.push(key, value.as_ref());
         self
     }
+
+    /// Resolves to the reply, or to the error, with the metadata that the other side has attached to it: a [`Response`] of
+    /// either. Without this, what comes along is dropped.
+    ///
+    /// ```no_run
+    /// # use nalix_core::{Connection, packet};
+    /// # #[packet(opcode = 0x1001, reply = u64)]
+    /// # struct Count;
+    /// # async fn f(connection: Connection) -> Result<(), Box<dyn std::error::Error>> {
+    /// let count = connection.request(Count).response().await?;
+    /// if count.metadata("cache") == Some(b"hit") {
+    ///     println!("{} from the cache", *count);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn response(self) -> ResponseBuilder<P> {
+        ResponseBuilder { request: self }
+    }
 }
+
+/// A request whose answer is wanted with its metadata; see [`RequestBuilder::response`]. Await it.
+#[derive(Debug)]
+#[must_use = "a request is sent when it is awaited"]
+pub struct ResponseBuilder<P: Request> {
+    request: RequestBuilder<P>,
+}
+
+impl<P: Request> IntoFuture for ResponseBuilder<P> {
+    type Output = Answered<P>;
+    type IntoFuture = ResponseFuture<P>;
+
+    fn into_future(self) -> ResponseFuture<P> {
+        ResponseFuture { request: self.request.into_future() }
+    }
+}
+
+/// The future of a request whose answer is wanted with its metadata. Cancel safe as [`RequestFuture`] is.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct ResponseFuture<P: Request> {
+    request: RequestFuture<P>,
+}
+
+impl<P: Request> Future for ResponseFuture<P> {
+    type Output = Answered<P>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.request.poll_with(cx).map(|(result, entries)| match result {
+            Ok(reply) => Ok(Response::received(reply, entries)),
+            Err(error) => Err(Response::received(error, entries)),
+        })
+    }
+}
+
+/// A reply or an error with metadata.
+type Answered<P> = Result<Response<<P as Request>::Reply>, Response<RequestError<<P as Request>::Error>>>;
+
+/// What a request ends with, and the metadata that has come along.
+type Received<P> = (<RequestFuture<P> as Future>::Output, Option<Entries>);
 
 impl<P: Request> IntoFuture for RequestBuilder<P> {
     type Output = Result<P::Reply, RequestError<P::Error>>;
@@ -153,12 +212,21 @@ impl<P: Request> Unpin for RequestFuture<P> {}
 impl<P: Request> Future for RequestFuture<P> {
     type Output = Result<P::Reply, RequestError<P::Error>>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
+        self.get_mut().poll_with(cx).map(|(result, _)| result)
+    }
+}
+
+impl<P: Request> RequestFuture<P> {
+    #[inline]
+    fn poll_with(&mut self, cx: &Context<'_>) -> Poll<Received<P>> {
+        let unanswered = |result| (result, None);
+        let this = self;
         match std::mem::replace(&mut this.stage, Stage::Done) {
             Stage::Unsent(packet) => {
                 if this.timeout.is_none() && this.deadline.is_none() {
-                    return this.start(packet, None, None, cx);
+                    return this.start(packet, None, None, cx).map(unanswered);
                 }
                 let now = Instant::now();
                 // What cannot be represented is as good as for ever.
@@ -168,20 +236,18 @@ impl<P: Request> Future for RequestFuture<P> {
                     (a, b) => a.or(b),
                 };
                 let remaining = this.deadline.map(|deadline| deadline.saturating_duration_since(now));
-                this.start(packet, None, remaining, cx)
+                this.start(packet, None, remaining, cx).map(unanswered)
             }
             Stage::Queued(packet, ticket) => {
                 let remaining =
                     this.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-                this.start(packet, Some(ticket), remaining, cx)
+                this.start(packet, Some(ticket), remaining, cx).map(unanswered)
             }
             Stage::Sent(key) => this.wait(key, cx),
             Stage::Turn | Stage::Done => Poll::Pending,
         }
     }
-}
 
-impl<P: Request> RequestFuture<P> {
     /// The future of a request that has been sent already.
     pub(super) fn sent(connection: Connection, deadline: Option<Instant>, key: Key) -> Self {
         let attached = Attached::default();
@@ -211,18 +277,19 @@ impl<P: Request> RequestFuture<P> {
             return Poll::Ready(Err(RequestError::Closed(reason.clone())));
         }
         // Whoever is still in the queue waits for its turn; one who was woken, or who finds the queue empty, has it.
-        let large = large(&packet);
+        let (large, priority) = (large(&packet), P::PRIORITY.unwrap_or_default());
         let queued = ticket.filter(|&ticket| state.waiters.update(ticket, cx.waker()));
-        let its_turn = queued.is_none() && (ticket.is_some() || state.waiters.is_first_caller(large));
+        let its_turn =
+            queued.is_none() && (ticket.is_some() || state.waiters.is_first_caller(priority, large));
         let mut next = None;
-        let result = if its_turn && state.can_call(large) {
+        let result = if its_turn && state.can_call(priority, large) {
             self.stage = Stage::Turn;
             let sent = send(&mut state, &packet, &self.attached, (self.deadline, remaining), cx);
             next = state.next_waiter();
             sent
         } else {
             let ticket = queued.unwrap_or_else(|| {
-                state.waiters.push_caller(cx.waker(), large, self.deadline, ticket.is_some())
+                state.waiters.push_caller(cx.waker(), (priority, large), self.deadline, ticket.is_some())
             });
             self.stage = Stage::Queued(packet, ticket);
             Ok(None)
@@ -245,7 +312,7 @@ impl<P: Request> RequestFuture<P> {
         Poll::Pending
     }
 
-    fn wait(&mut self, key: Key, cx: &Context<'_>) -> Poll<<Self as Future>::Output> {
+    fn wait(&mut self, key: Key, cx: &Context<'_>) -> Poll<Received<P>> {
         let shared = &*self.connection.shared;
         let mut state = shared.lock();
         match state.calls.poll(key, cx.waker()) {
@@ -253,7 +320,7 @@ impl<P: Request> RequestFuture<P> {
                 drop(state);
                 if self.is_late() {
                     cancel(shared, key);
-                    return Poll::Ready(Err(RequestError::Timeout));
+                    return Poll::Ready((Err(RequestError::Timeout), None));
                 }
                 self.stage = Stage::Sent(key);
                 Poll::Pending
@@ -265,11 +332,14 @@ impl<P: Request> RequestFuture<P> {
                 if let Some(next) = next {
                     next.wake();
                 }
-                let result = read(answer, reason);
+                let (result, entries) = read(answer, reason);
                 // Both sides watch the same deadline. Whoever is first, the caller is told the same.
                 let both =
                     matches!(&result, Err(RequestError::Status(s)) if s.code == Code::DeadlineExceeded);
-                Poll::Ready(if both && self.is_late() { Err(RequestError::Timeout) } else { result })
+                Poll::Ready((
+                    if both && self.is_late() { Err(RequestError::Timeout) } else { result },
+                    entries,
+                ))
             }
         }
     }
@@ -305,8 +375,7 @@ fn send<P: Request>(
     let mut slot = Slot { calls, key, sent: false };
     let head = Head::request(key.id(), P::OPCODE);
     let metadata = (remaining.map(Metadata::remaining).unwrap_or_default(), entries);
-    let hint = packet.size_hint();
-    let appended = out.append_as(P::PRIORITY, cover, head, metadata, hint, |w| packet.encode(w))?;
+    let appended = append_packet(out, head, metadata, packet)?;
     slot.calls.set_position(key, appended.position);
     slot.sent = true;
     Ok(Some(key))
@@ -332,7 +401,7 @@ fn cancel(shared: &Shared, key: Key) {
     let mut state = shared.lock();
     let mut driver = None;
     if state.calls.abandon(key) && state.gone().is_none() {
-        if state.cancel_large(key.id()) {
+        if state.cancel(key.id()) {
             let head = Head::of_call(FrameKind::Cancel, key.id());
             // An empty payload is never too large.
             drop(state.out.append(Cover::Sealed, head, Metadata::default(), 0, |_| ()));
@@ -348,12 +417,16 @@ fn cancel(shared: &Shared, key: Key) {
 pub(super) fn read<R: Wire, E: Wire>(
     answer: Option<Answer>,
     reason: Option<CloseReason>,
-) -> Result<R, RequestError<E>> {
+) -> (Result<R, RequestError<E>>, Option<Entries>) {
     let lost = |maybe_executed| {
         let reason = reason.unwrap_or_else(|| CloseReason::new(CloseCode::Internal, "answer lost"));
         RequestError::Disconnected { maybe_executed, reason }
     };
-    match answer {
+    let (answer, entries) = match answer.map(Answer::split) {
+        Some((answer, entries)) => (Some(answer), entries),
+        None => (None, None),
+    };
+    let result = match answer {
         Some(Answer::Reply(payload)) => read_value(&payload),
         Some(Answer::Error(body)) => Err(match decode_failure(&body) {
             Ok(Failure::Application(payload)) => match decode_value(&payload, &Limits::DEFAULT) {
@@ -363,11 +436,12 @@ pub(super) fn read<R: Wire, E: Wire>(
             Ok(Failure::Status(status)) => RequestError::Status(status),
             Err(error) => RequestError::Decode(error),
         }),
-        Some(Answer::End(_)) => Err(RequestError::Decode(not_a_reply())),
+        Some(Answer::End(_) | Answer::Attached(_)) => Err(RequestError::Decode(not_a_reply())),
         Some(Answer::Lost { maybe_executed }) => Err(lost(maybe_executed)),
         // The slot is gone, which only happens if the table is at fault.
         None => Err(lost(true)),
-    }
+    };
+    (result, entries)
 }
 
 /// The peer takes the packet for one with a stream.

@@ -9,6 +9,7 @@ use std::{
 
 use super::{
     SendError,
+    append::append_packet,
     attached::Attached,
     large::large,
     latest::Bounds,
@@ -18,7 +19,6 @@ use super::{
 use crate::{
     frame::{Head, Metadata},
     packet::{Encoded, OneWay},
-    session::Cover,
 };
 
 /// The future of a one-way packet: done when the packet is in the outbox.
@@ -82,11 +82,12 @@ impl<P: OneWay> Future for SendFuture<'_, P> {
             return Poll::Ready(Err(error));
         }
         let queued = this.ticket.filter(|&ticket| state.waiters.update(ticket, cx.waker()));
-        let large = large(this.packet);
-        let its_turn = queued.is_none() && (this.ticket.is_some() || state.waiters.is_first_sender(large));
-        if !its_turn || !state.has_room_for(large) {
+        let (large, priority) = (large(this.packet), P::PRIORITY.unwrap_or_default());
+        let is_first = this.ticket.is_some() || state.waiters.is_first_sender(priority, large);
+        if queued.is_some() || !is_first || !state.has_room_for(priority, large) {
             if queued.is_none() {
-                this.ticket = Some(state.waiters.push_sender(cx.waker(), large, this.ticket.is_some()));
+                let again = this.ticket.is_some();
+                this.ticket = Some(state.waiters.push_sender(cx.waker(), (priority, large), again));
             }
             return Poll::Pending;
         }
@@ -113,7 +114,7 @@ impl<P: OneWay> Drop for SendFuture<'_, P> {
 /// Appends the packet if there is room right now.
 pub(super) fn try_send<P: OneWay>(shared: &Shared, packet: &P) -> Result<(), SendError> {
     put::<P>(shared, |state| {
-        if !state.has_room_for(large(packet)) {
+        if !state.has_room_for(P::PRIORITY.unwrap_or_default(), large(packet)) {
             return Err(SendError::Full);
         }
         append(state, packet, &Attached::default())
@@ -127,7 +128,10 @@ pub(super) fn try_send_droppable<P: OneWay>(shared: &Shared, packet: &P) -> Resu
         let large = large(packet);
         // Only large ones wait for large ones.
         let ahead = if large > 0 { state.out.large_len() } else { 0 };
-        if state.backlog().saturating_add(ahead) >= mark || !state.has_room_for(large) {
+        let priority = P::PRIORITY.unwrap_or_default();
+        let waiting = state.backlog_for(priority).saturating_add(ahead);
+        if waiting >= mark || !state.has_room_for(priority, large) {
+            state.left_out += 1;
             return Err(SendError::Full);
         }
         append(state, packet, &Attached::default())
@@ -175,9 +179,7 @@ fn put<P: OneWay>(
 
 fn append<P: OneWay>(state: &mut State, packet: &P, attached: &Attached) -> Result<(), SendError> {
     let head = Head::notify(P::OPCODE);
-    let cover = Cover::of(P::ENCRYPT);
     let metadata = (Metadata::default(), attached.entries()?);
-    let hint = packet.size_hint();
-    state.out.append_as(P::PRIORITY, cover, head, metadata, hint, |w| packet.encode(w))?;
+    append_packet(&mut state.out, head, metadata, packet)?;
     Ok(())
 }

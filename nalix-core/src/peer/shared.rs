@@ -26,6 +26,7 @@ use super::{
 use crate::{
     handshake::{PublicKey, Sealing, Terms},
     link::TryWrite,
+    packet::Priority,
     session::Outbound,
     status::{CloseCode, CloseReason},
 };
@@ -77,6 +78,8 @@ pub(super) struct State {
     pub(super) out: Outbound,
     /// What is appended to it last, when the driver takes it.
     pub(super) latest: Latest,
+    /// How many droppable packets have been left out.
+    pub(super) left_out: u64,
     pub(super) calls: Calls,
     pub(super) flows: Flows,
     pub(super) waiters: Waiters,
@@ -133,6 +136,7 @@ impl Shared {
         let state = State {
             out,
             latest: Latest::default(),
+            left_out: 0,
             calls: Calls::new(setup.terms.calls_out),
             flows: Flows::default(),
             waiters: Waiters::default(),
@@ -287,6 +291,17 @@ impl Shared {
         self.lock().backlog()
     }
 
+    /// Bytes that wait to be written, of what counts for this priority.
+    pub(crate) fn backlog_for(&self, priority: Priority) -> usize {
+        self.lock().backlog_for(priority)
+    }
+
+    /// The most bytes that wait to be written of what counts for any one priority.
+    pub(crate) fn longest_backlog(&self) -> usize {
+        let state = self.lock();
+        state.unsent + state.out.longest_len() + state.flows.unsent_bytes
+    }
+
     /// Appends a frame of the driver's own, unless the goodbye has been said, and returns how many bytes wait to be
     /// written then. The driver takes them before it sleeps, so nobody needs to wake it.
     pub(crate) fn append(&self, f: impl FnOnce(&mut Outbound)) -> usize {
@@ -346,7 +361,7 @@ impl Shared {
         state.closed = Some(reason.clone());
         state.driver = None;
         state.direct = None;
-        state.latest = Latest::default();
+        state.latest.clear();
         let written = written + state.written;
         state.calls.fail_all(written, &mut wakers);
         state.flows.fail_all(written, &mut wakers);
@@ -383,8 +398,16 @@ fn rest(mut state: MutexGuard<'_, State>) -> Rest {
 }
 
 impl State {
-    pub(super) fn has_room(&self) -> bool {
-        self.backlog() < self.outbox
+    /// Whether something of this priority may be sent now.
+    #[inline]
+    pub(super) fn has_room(&self, priority: Priority) -> bool {
+        self.backlog_for(priority) < self.outbox
+    }
+
+    /// Bytes that wait to be written, of what counts for this priority.
+    #[inline]
+    pub(super) fn backlog_for(&self, priority: Priority) -> usize {
+        self.unsent + self.out.len_for(priority) + self.flows.unsent_bytes
     }
 
     /// Appends the packets of which only the latest counts, unless they have to wait.
@@ -408,17 +431,18 @@ impl State {
     }
 
     /// Whether a call can be made right now, of so many bytes if it goes in fragments.
-    pub(super) fn can_call(&self, large: usize) -> bool {
-        self.has_room_for(large) && !self.calls.is_full()
+    pub(super) fn can_call(&self, priority: Priority, large: usize) -> bool {
+        self.has_room_for(priority, large) && !self.calls.is_full()
     }
 
     /// The first who waits, if it could go on now.
     pub(super) fn next_waiter(&mut self) -> Option<Waker> {
-        if self.waiters.is_empty() || !self.has_room() {
+        if self.waiters.is_empty() {
             return None;
         }
+        let room = Priority::ALL.map(|priority| self.has_room(priority));
         let Self { waiters, out, calls, .. } = self;
-        waiters.next(!calls.is_full(), |len| out.has_large_room(len))
+        waiters.next(!calls.is_full(), room, |len| out.has_large_room(len))
     }
 
     fn has_commands(&self) -> bool {

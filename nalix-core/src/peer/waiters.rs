@@ -1,10 +1,12 @@
 //! Those who wait for room in the outbox or a free call slot, first come first served. One-way packets need no slot, and
 //! do not wait behind calls that do: the answer which would free a slot may depend on them. Nor do small messages wait behind
-//! large ones, which need room of their own.
+//! large ones, which need room of their own, nor any behind those of other priorities, which have.
 
 use std::{collections::VecDeque, task::Waker};
 
 use tokio::time::Instant;
+
+use crate::packet::Priority;
 
 /// Names a place in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,12 +16,19 @@ pub(super) struct Ticket(u64);
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     queue: VecDeque<Waiter>,
-    /// How many of them need no slot.
-    senders: usize,
-    /// How many of them want to send what goes in fragments, and how many of those need no slot.
-    large: usize,
-    large_senders: usize,
+    /// How many of them there are of each priority.
+    counts: [Counts; 4],
     issued: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    all: u32,
+    /// How many of them need no slot.
+    senders: u32,
+    /// How many of them want to send what goes in fragments, and how many of those need no slot.
+    large: u32,
+    large_senders: u32,
 }
 
 #[derive(Debug)]
@@ -27,6 +36,7 @@ struct Waiter {
     ticket: Ticket,
     /// About how many bytes it wants to send in fragments; zero if none.
     large: usize,
+    priority: Priority,
     waker: Waker,
     needs_slot: bool,
     deadline: Option<Instant>,
@@ -34,35 +44,33 @@ struct Waiter {
 
 impl Waiters {
     /// Queues up for room. `again` is for one who was woken and found nothing, and goes to the front.
-    pub(super) fn push_sender(&mut self, waker: &Waker, large: usize, again: bool) -> Ticket {
-        self.senders += 1;
-        self.large_senders += usize::from(large > 0);
-        self.push(waker, large, false, None, again)
+    pub(super) fn push_sender(&mut self, waker: &Waker, what: (Priority, usize), again: bool) -> Ticket {
+        self.push(waker, what, false, None, again)
     }
 
     /// Queues up for room and a slot.
     pub(super) fn push_caller(
         &mut self,
         waker: &Waker,
-        large: usize,
+        what: (Priority, usize),
         deadline: Option<Instant>,
         again: bool,
     ) -> Ticket {
-        self.push(waker, large, true, deadline, again)
+        self.push(waker, what, true, deadline, again)
     }
 
     fn push(
         &mut self,
         waker: &Waker,
-        large: usize,
+        (priority, large): (Priority, usize),
         needs_slot: bool,
         deadline: Option<Instant>,
         again: bool,
     ) -> Ticket {
         let ticket = Ticket(self.issued);
         self.issued += 1;
-        self.large += usize::from(large > 0);
-        let waiter = Waiter { ticket, large, waker: waker.clone(), needs_slot, deadline };
+        let waiter = Waiter { ticket, large, priority, waker: waker.clone(), needs_slot, deadline };
+        count(&mut self.counts, &waiter, u32::wrapping_add);
         if again {
             self.queue.push_front(waiter);
         } else {
@@ -88,15 +96,25 @@ impl Waiters {
         place.and_then(|place| self.take(place)).is_some()
     }
 
-    /// Takes the first out who can go on, to be woken. `large_room` says whether there is room for a large message.
-    pub(super) fn next(&mut self, slot_free: bool, large_room: impl Fn(usize) -> bool) -> Option<Waker> {
-        if !slot_free && self.senders == 0 {
+    /// Takes the first out who can go on, to be woken. `room` says which priorities have room, and `large_room` whether there
+    /// is some for a large message.
+    pub(super) fn next(
+        &mut self,
+        slot_free: bool,
+        room: [bool; 4],
+        large_room: impl Fn(usize) -> bool,
+    ) -> Option<Waker> {
+        let able = |(counts, room): (&Counts, bool)| {
+            room && if slot_free { counts.all > 0 } else { counts.senders > 0 }
+        };
+        if !self.counts.iter().zip(room).any(able) {
             return None;
         }
         // The larger ones of the large would wait for ever if the smaller ones could go first.
         let mut passed = false;
         let place = self.queue.iter().position(|waiter| {
             (slot_free || !waiter.needs_slot)
+                && room[waiter.priority.index()]
                 && (waiter.large == 0 || (!std::mem::replace(&mut passed, true) && large_room(waiter.large)))
         })?;
         self.take(place)
@@ -104,15 +122,13 @@ impl Waiters {
 
     fn take(&mut self, place: usize) -> Option<Waker> {
         let waiter = self.queue.remove(place)?;
-        self.senders -= usize::from(!waiter.needs_slot);
-        self.large -= usize::from(waiter.large > 0);
-        self.large_senders -= usize::from(waiter.large > 0 && !waiter.needs_slot);
+        count(&mut self.counts, &waiter, u32::wrapping_sub);
         Some(waiter.waker)
     }
 
     /// Takes everyone out, to be woken.
     pub(super) fn all(&mut self, wakers: &mut Vec<Waker>) {
-        (self.senders, self.large, self.large_senders) = (0, 0, 0);
+        self.counts = Default::default();
         wakers.extend(self.queue.drain(..).map(|waiter| waiter.waker));
     }
 
@@ -122,8 +138,7 @@ impl Waiters {
         self.queue.retain_mut(|waiter| match waiter.deadline {
             Some(deadline) if deadline <= now => {
                 wakers.push(waiter.waker.clone());
-                // Senders have no deadline.
-                self.large -= usize::from(waiter.large > 0);
+                count(&mut self.counts, waiter, u32::wrapping_sub);
                 false
             }
             Some(deadline) => {
@@ -141,13 +156,25 @@ impl Waiters {
 
     /// Whether nobody waits whom a call has to let go first. `large` is zero for one that fits a frame.
     #[inline]
-    pub(super) fn is_first_caller(&self, large: usize) -> bool {
-        self.queue.len() == if large > 0 { 0 } else { self.large }
+    pub(super) fn is_first_caller(&self, priority: Priority, large: usize) -> bool {
+        let counts = &self.counts[priority.index()];
+        counts.all == if large > 0 { 0 } else { counts.large }
     }
 
     /// Whether nobody waits whom a one-way packet has to let go first.
     #[inline]
-    pub(super) fn is_first_sender(&self, large: usize) -> bool {
-        self.senders == if large > 0 { 0 } else { self.large_senders }
+    pub(super) fn is_first_sender(&self, priority: Priority, large: usize) -> bool {
+        let counts = &self.counts[priority.index()];
+        counts.senders == if large > 0 { 0 } else { counts.large_senders }
     }
+}
+
+/// Changes the counts by one who comes or goes.
+fn count(counts: &mut [Counts; 4], waiter: &Waiter, change: impl Fn(u32, u32) -> u32) {
+    let counts = &mut counts[waiter.priority.index()];
+    let (large, sender) = (u32::from(waiter.large > 0), u32::from(!waiter.needs_slot));
+    counts.all = change(counts.all, 1);
+    counts.senders = change(counts.senders, sender);
+    counts.large = change(counts.large, large);
+    counts.large_senders = change(counts.large_senders, large & sender);
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Frame, Unfinished};
+use super::{Frame, Unfinished, budget::Share};
 use crate::{
     error::ProtocolError,
     frame::{Entries, FRAGMENT, Head, Metadata, SLOTS},
@@ -12,8 +12,20 @@ use crate::{
 #[derive(Default)]
 pub(super) struct Assembly {
     slots: [Option<Message>; SLOTS],
-    /// Bytes announced by the messages that are kept.
+    /// Bytes announced by the messages that are kept, as many as they have when they are inflated.
     announced: usize,
+    /// Bytes of memory that they have been given.
+    kept: usize,
+}
+
+/// How much room there is for messages.
+pub(super) struct Room<'a> {
+    /// How many bytes may be announced.
+    pub(super) announced: usize,
+    /// How many bytes handlers hold.
+    pub(super) held: usize,
+    /// What the connection has of the memory that is shared with others.
+    pub(super) share: &'a mut Share,
 }
 
 struct Message {
@@ -22,9 +34,12 @@ struct Message {
     metadata: Metadata,
     entries: Option<Entries>,
     total: usize,
+    len: usize,
     got: usize,
     /// What has come so far; `None` if the message has been refused and the rest of it is skipped.
     body: Option<Vec<u8>>,
+    /// How many bytes of memory there are for it.
+    room: usize,
 }
 
 /// The first fragment of a message.
@@ -34,19 +49,31 @@ pub(super) struct Start<'a> {
     pub(super) metadata: Metadata,
     pub(super) entries: Option<Entries>,
     pub(super) slot: u32,
-    /// The length of the whole message, in bytes. It is within the limit.
+    /// How many bytes of the message travel.
     pub(super) total: usize,
+    /// The length of the whole message, in bytes: more than travel, if it is compressed. It is within the limit.
+    pub(super) len: usize,
     pub(super) bytes: &'a [u8],
 }
 
+/// What has come of a message.
+pub(super) struct Assembled {
+    pub(super) frame: Frame,
+    /// Whether its payload has still to be inflated.
+    pub(super) compressed: bool,
+}
+
 impl Assembly {
-    /// Takes the first fragment of a message. Returns a frame if the message is refused: when more than `budget` bytes
-    /// would be announced.
+    /// Takes the first fragment of a message. Returns a frame if the message is refused, for want of room.
     ///
     /// # Errors
     /// [`ProtocolError`] if a message must not start like this.
-    pub(super) fn start(&mut self, start: Start<'_>, budget: usize) -> Result<Option<Frame>, ProtocolError> {
-        let Start { head, sealed, metadata, entries, slot, total, bytes } = start;
+    pub(super) fn start(
+        &mut self,
+        start: Start<'_>,
+        room: Room<'_>,
+    ) -> Result<Option<Assembled>, ProtocolError> {
+        let Start { head, sealed, metadata, entries, slot, total, len, bytes } = start;
         check_size(bytes)?;
         let slot = self.slots.get_mut(slot as usize).ok_or(bad("fragment in a slot that there is not"))?;
         if slot.is_some() {
@@ -58,19 +85,29 @@ impl Assembly {
         if bytes.len() >= total {
             return Err(bad("more fragments than the message has bytes"));
         }
-        let mut message = Message { head, sealed, metadata, entries, total, got: bytes.len(), body: None };
-        if self.announced.saturating_add(total) > budget {
-            let refused = message.unfinished(Unfinished::OverBudget);
+        let mut message =
+            Message { head, sealed, metadata, entries, total, len, got: bytes.len(), body: None, room: 0 };
+        let refused = if self.announced.saturating_add(len) > room.announced || !room.share.could_hold(len) {
+            Some(Unfinished::OverBudget)
+        } else if !room.share.grow_to(room.held + self.kept + bytes.len()) {
+            Some(Unfinished::Crowded)
+        } else {
+            None
+        };
+        if let Some(why) = refused {
+            let refused = message.unfinished(why);
             *slot = Some(message);
             return Ok(Some(refused));
         }
-        self.announced += total;
+        self.announced += len;
+        self.kept += bytes.len();
+        message.room = bytes.len();
         message.body = Some(bytes.to_vec());
         *slot = Some(message);
         Ok(None)
     }
 
-    /// Takes another fragment. Returns the message if it is whole, or given up.
+    /// Takes another fragment. Returns the message if it is whole, given up, or refused, for want of room.
     ///
     /// # Errors
     /// [`ProtocolError`] if no message goes on like this.
@@ -80,7 +117,8 @@ impl Assembly {
         more: bool,
         sealed: bool,
         bytes: &[u8],
-    ) -> Result<Option<Frame>, ProtocolError> {
+        room: Room<'_>,
+    ) -> Result<Option<Assembled>, ProtocolError> {
         check_size(bytes)?;
         let slot = self.slots.get_mut(slot as usize).ok_or(bad("fragment in a slot that there is not"))?;
         let message = slot.as_mut().ok_or(bad("fragment of no message"))?;
@@ -101,21 +139,45 @@ impl Assembly {
         if !more && !given_up && message.got < message.total {
             return Err(bad("fewer fragments than the message has bytes"));
         }
+        let mut crowded = None;
+        if message.body.is_some() {
+            let growth = message.growth(bytes.len());
+            if room.share.grow_to(room.held + self.kept + growth) {
+                self.kept += growth;
+                message.room += growth;
+            } else {
+                self.kept -= message.room;
+                self.announced -= message.len;
+                crowded = Some(message.unfinished(Unfinished::Crowded));
+                message.body = None;
+            }
+        }
         if more {
             message.add(bytes);
-            return Ok(None);
+            return Ok(crowded);
         }
         let Some(mut message) = slot.take() else { return Ok(None) };
         if message.body.is_none() {
-            // Its end has been reported when it was refused.
-            return Ok(None);
+            // Its end has been reported when it was refused, unless that is now.
+            return Ok(crowded);
         }
-        self.announced -= message.total;
+        self.announced -= message.len;
+        self.kept -= message.room;
         if given_up {
             return Ok(Some(message.unfinished(Unfinished::GivenUp)));
         }
         message.add(bytes);
         Ok(Some(message.whole()))
+    }
+
+    /// How many bytes of memory messages have that are not whole.
+    pub(super) fn kept(&self) -> usize {
+        self.kept
+    }
+
+    /// Bytes announced by the messages that are not whole yet.
+    pub(super) fn announced(&self) -> usize {
+        self.announced
     }
 
     /// How many bytes of unfinished messages have not come yet; `None` if there is no such message.
@@ -125,36 +187,37 @@ impl Assembly {
 }
 
 impl Message {
+    /// How much more memory it needs to take so many bytes in.
+    fn growth(&self, n: usize) -> usize {
+        match &self.body {
+            Some(body) if self.room - body.len() < n => {
+                (self.room * 2).max(body.len() + n).min(self.total) - self.room
+            }
+            _ => 0,
+        }
+    }
+
+    /// Takes bytes in for which there is room.
     fn add(&mut self, bytes: &[u8]) {
         let Some(body) = &mut self.body else { return };
-        if body.capacity() - body.len() < bytes.len() {
-            let wanted = (body.capacity() * 2).max(body.len() + bytes.len()).min(self.total);
-            body.reserve_exact(wanted - body.len());
-        }
+        body.reserve_exact(self.room - body.len());
         body.extend_from_slice(bytes);
     }
 
-    fn whole(self) -> Frame {
+    fn whole(self) -> Assembled {
         let payload = Bytes::from(self.body.unwrap_or_default());
-        let Head { kind, upload, id, opcode, .. } = self.head;
+        let Head { kind, compressed, upload, id, opcode, .. } = self.head;
         let (sealed, metadata, entries) = (self.sealed, self.metadata, self.entries);
-        Frame { kind, upload, id, opcode, sealed, metadata, entries, payload, unfinished: None }
+        let frame = Frame { kind, upload, id, opcode, sealed, metadata, entries, payload, unfinished: None };
+        Assembled { frame, compressed }
     }
 
-    fn unfinished(&self, what: Unfinished) -> Frame {
-        let Head { kind, upload, id, opcode, .. } = self.head;
+    fn unfinished(&self, what: Unfinished) -> Assembled {
+        let Head { kind, compressed, upload, id, opcode, .. } = self.head;
         let (sealed, metadata, entries) = (self.sealed, self.metadata, self.entries.clone());
-        Frame {
-            kind,
-            upload,
-            id,
-            opcode,
-            sealed,
-            metadata,
-            entries,
-            payload: Bytes::new(),
-            unfinished: Some(what),
-        }
+        let (payload, unfinished) = (Bytes::new(), Some(what));
+        let frame = Frame { kind, upload, id, opcode, sealed, metadata, entries, payload, unfinished };
+        Assembled { frame, compressed }
     }
 }
 

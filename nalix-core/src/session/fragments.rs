@@ -1,9 +1,12 @@
 //! The way out for messages that are too long for one frame.
 
+use bytes::Bytes;
+
 use super::{
     Cover,
-    large::{Fragment, GivenUp, Message, by_size},
+    lane::Role,
     outbound::{Appended, Outbound},
+    queues::{Fragment, GivenUp, Message, Turn, by_size},
 };
 use crate::{
     CallId, Opcode,
@@ -14,12 +17,12 @@ use crate::{
     wire::varint,
 };
 
-/// A request that went in fragments, when the last of them has been appended.
+/// A request that has waited for its turn, when its last frame has been appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completed {
     /// The call.
     pub id: CallId,
-    /// Where the last fragment starts, as in [`Appended::position`]. Without it there is no request.
+    /// Where that starts, as in [`Appended::position`]. Without it there is no request.
     pub position: u64,
 }
 
@@ -30,6 +33,8 @@ pub struct TakenBack {
     pub cover: Cover,
     /// Whether a part of it has gone, so that the peer knows of it.
     pub begun: bool,
+    /// What other frames about its call go as.
+    pub priority: Priority,
 }
 
 impl Outbound {
@@ -41,29 +46,25 @@ impl Outbound {
 
     /// Whether a message of about `len` bytes that goes in fragments may be appended. One may whenever no other waits.
     pub fn has_large_room(&self, len: usize) -> bool {
-        self.large.as_ref().is_none_or(|large| {
-            large.is_empty() || large.len().checked_add(len).is_some_and(|sum| sum <= self.large_room)
+        self.queues.as_ref().is_none_or(|queues| {
+            queues.large_len() == 0
+                || queues.large_len().checked_add(len).is_some_and(|sum| sum <= self.large_room)
         })
-    }
-
-    /// Whether a message waits that goes in fragments, or has gone in part.
-    #[inline]
-    pub fn has_large(&self) -> bool {
-        self.large.as_ref().is_some_and(|large| !large.is_empty())
     }
 
     /// How many bytes wait of messages that go in fragments.
     #[inline]
     pub fn large_len(&self) -> usize {
-        self.large.as_ref().map_or(0, |large| large.len())
+        self.queues.as_ref().map_or(0, |queues| queues.large_len())
     }
 
     /// The opcodes of the one-way packets that go in fragments and have not gone yet, in no order and some more than once.
     pub fn large_notifies(&self) -> impl Iterator<Item = Opcode> {
-        self.large.iter().flat_map(|large| large.notifies())
+        self.queues.iter().flat_map(|queues| queues.notifies())
     }
 
-    /// Appends a message that is encoded already and longer than [`FRAGMENT`](frame::FRAGMENT), without a copy.
+    /// Appends a message that is encoded already and longer than [`FRAGMENT`](frame::FRAGMENT), without a copy: it is shared
+    /// until its fragments have gone. Its metadata is as in [`Outbound::append_as`].
     ///
     /// # Errors
     /// [`EncodeError::MessageTooLarge`] if it is over the message limit.
@@ -72,12 +73,13 @@ impl Outbound {
         priority: Option<Priority>,
         cover: Cover,
         head: Head,
-        payload: Vec<u8>,
+        metadata: (Metadata, Option<&Entries>),
+        payload: Bytes,
     ) -> Result<Appended, EncodeError> {
         if payload.len() > self.max_message {
             return Err(EncodeError::MessageTooLarge { limit: self.max_message });
         }
-        Ok(self.push_large(priority, cover, head, (Metadata::default(), None), payload))
+        Ok(self.push_large(priority, cover, head, metadata, payload))
     }
 
     /// Appends a frame behind everything else, also behind what is appended later. There is only one.
@@ -88,13 +90,15 @@ impl Outbound {
 
     /// Takes back what goes in fragments and has not gone yet. The connection must end then.
     pub fn drop_large(&mut self) {
-        self.large = None;
+        if let Some(queues) = &mut self.queues {
+            queues.drop_large();
+        }
     }
 
     /// Takes a message back that goes in fragments: our request `id`, or else the answer to the peer's. What has gone of it
     /// is declared void. `None` if there is no such message.
     pub fn give_up(&mut self, request: bool, id: CallId) -> Option<TakenBack> {
-        let GivenUp { cover, begun } = self.large.as_mut()?.give_up(request, id)?;
+        let GivenUp { cover, priority, begun } = self.queues.as_mut()?.give_up(request, id)?;
         if let Some(slot) = begun {
             self.close_unless_fits(cover);
             self.open_record(cover);
@@ -102,7 +106,23 @@ impl Outbound {
             self.buf.push(0);
         }
         self.put_last();
-        Some(TakenBack { cover, begun: begun.is_some() })
+        Some(TakenBack { cover, begun: begun.is_some(), priority })
+    }
+
+    /// Takes our request `id` back if it waits for its turn in a frame, and what belongs to it. Returns whether it was there.
+    pub fn withdraw(&mut self, id: CallId) -> bool {
+        let Some(queues) = &mut self.queues else { return false };
+        let found = queues.forget(id, true);
+        self.put_last();
+        found
+    }
+
+    /// Takes back what still waits of the upload of our call `id`: it has been answered, and its id may be used again.
+    pub fn drop_upload(&mut self, id: CallId) {
+        if let Some(queues) = &mut self.queues {
+            queues.forget(id, false);
+            self.put_last();
+        }
     }
 
     /// The requests of which the last fragment has been taken since this was last asked.
@@ -117,39 +137,66 @@ impl Outbound {
         cover: Cover,
         head: Head,
         (metadata, entries): (Metadata, Option<&Entries>),
-        payload: Vec<u8>,
+        payload: Bytes,
     ) -> Appended {
         let cover = self.cover(cover);
+        let lane = priority.unwrap_or_default();
         let priority = priority.unwrap_or_else(|| by_size(payload.len()));
         let entries = entries.cloned();
-        let message = Message { cover, head, metadata, entries, payload, at: 0 };
-        self.large.get_or_insert_default().push(priority, message);
+        let message = Message { cover, head, metadata, entries, payload, at: 0, behind: (lane, 0) };
+        self.queues.get_or_insert_default().push(priority, lane, message);
         Appended { position: u64::MAX }
     }
 
-    /// Appends the fragments whose turn it is, as many as go between two looks at what else there is.
-    pub(super) fn put_fragments(&mut self) {
-        let Some(mut large) = self.large.take_if(|large| !large.is_empty()) else { return };
+    /// Appends what waits and whose turn it is, as much as goes between two looks at what else there is.
+    pub(super) fn put_queued(&mut self) {
+        let Some(mut queues) = self.queues.take_if(|queues| !queues.is_empty()) else { return };
+        // Frames that wait begin to wait when there is that much already.
+        let ahead = if queues.frames_len() > 0 { self.buf.len() } else { 0 };
+        let mut left = BURST.saturating_sub(ahead);
         // What has been appended so far must not have to wait for a fragment to be opened.
-        self.close_record();
-        for _ in 0..BURST {
-            let Some(fragment) = large.next() else { break };
+        // At once: a buffer that grows step by step ends at twice what it needs.
+        let waiting = queues.len().min(left);
+        self.buf.reserve(waiting + waiting.div_ceil(frame::FRAGMENT) * BESIDE);
+        let mut small = true;
+        while left > 0
+            && let Some(turn) = queues.next()
+        {
+            let fragment = match turn {
+                Turn::Frame(frame) => {
+                    left = left.saturating_sub(frame.bytes.len());
+                    self.close_unless_fits(frame.cover);
+                    self.open_record(frame.cover);
+                    let position = self.taken + self.buf.len() as u64;
+                    self.buf.extend_from_slice(frame.bytes);
+                    if let Role::Request(id) = frame.role {
+                        self.completed.push(Completed { id, position });
+                    }
+                    small = true;
+                    continue;
+                }
+                Turn::Fragment(fragment) => fragment,
+            };
+            if std::mem::take(&mut small) {
+                self.close_record();
+            }
             let (slot, end) = (fragment.slot, fragment.end);
+            left = left.saturating_sub(end - fragment.message.at);
             let position = self.put_fragment(&fragment);
-            if let Some(head) = large.advance(slot, end)
+            if let Some(head) = queues.advance(slot, end)
                 && head.kind == FrameKind::Request
             {
                 self.completed.push(Completed { id: head.id, position });
             }
         }
         // Most connections never need it again.
-        self.large = (!large.is_empty()).then_some(large);
+        self.queues = (!queues.is_empty()).then_some(queues);
         self.put_last();
     }
 
     fn put_fragment(&mut self, fragment: &Fragment<'_>) -> u64 {
         let Fragment { slot, message, end } = *fragment;
-        let Message { cover, mut head, metadata, ref entries, ref payload, at } = *message;
+        let Message { cover, mut head, metadata, ref entries, ref payload, at, .. } = *message;
         let mut start = Vec::new();
         if at == 0 {
             put_varint(&mut start, slot as usize);
@@ -180,7 +227,7 @@ impl Outbound {
 
     /// Appends the goodbye if nothing else is left.
     fn put_last(&mut self) {
-        if self.has_large() {
+        if self.has_queued() {
             return;
         }
         if let Some((cover, head, payload)) = self.last.take() {
@@ -200,6 +247,8 @@ fn put_varint(out: &mut Vec<u8>, n: usize) {
     out.extend_from_slice(&buf[..len]);
 }
 
-/// How many fragments go between two looks at what else there is: enough for few and large writes, and little enough for
-/// who waits behind them.
-const BURST: usize = 4;
+/// What most fragments take besides their bytes.
+const BESIDE: usize = frame::MAX_START + frame::MAX_OVERHEAD + record::HEADER + record::TAG;
+/// How many bytes go between two looks at what else there is: enough for few and large writes, and little enough for who
+/// waits behind them. Four whole fragments.
+pub(super) const BURST: usize = 64 * 1024;

@@ -1,21 +1,21 @@
 //! Bytes in, frames out.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::{
     MAX_RECORD,
-    assembly::{Assembly, Start},
+    assembly::Assembly,
+    budget::{ReassemblyBudget, Share},
     max_error, max_items,
 };
 use crate::{
     CallId, Opcode,
     error::ProtocolError,
-    frame::{self, Control, Entries, FRAGMENT, FrameKind, Metadata, Parsed},
+    frame::{self, Control, Entries, FRAGMENT, FrameKind, Metadata},
     handshake::Sealing,
     record::{self, Opener, RecordKind},
-    wire::varint,
 };
 
 /// A frame that has arrived, or a message that has arrived in several. The payload of one frame is a slice of the receive
@@ -67,6 +67,8 @@ pub enum Unfinished {
     GivenUp,
     /// There is no room for it. The rest of it is skipped.
     OverBudget,
+    /// There is no room for it now beside what other connections have in hand. The rest of it is skipped.
+    Crowded,
 }
 
 /// Without what the payload says, which may be secret.
@@ -100,19 +102,25 @@ pub struct Record {
 pub struct Inbound {
     buf: BytesMut,
     /// The record whose frames are being handed out, and how far that has come.
-    body: Bytes,
-    at: usize,
+    pub(super) body: Bytes,
+    pub(super) at: usize,
     /// Whether that record was sealed.
-    sealed: bool,
+    pub(super) sealed: bool,
     /// What opens sealed records, on a secured connection.
     opener: Option<Opener>,
     sealing: Sealing,
     max_record: usize,
-    max_message: usize,
+    pub(super) max_message: usize,
+    /// Whether messages may come compressed.
+    pub(super) inflates: bool,
     /// Messages that are not whole yet. Made when the first one comes in fragments.
-    assembly: Option<Box<Assembly>>,
-    /// How many bytes unfinished messages may have, all together.
-    reassembly: usize,
+    pub(super) assembly: Option<Box<Assembly>>,
+    /// How many bytes messages may have that do not fit a frame, all together.
+    pub(super) reassembly: usize,
+    /// How many bytes those have that are whole, and whose handlers have not finished.
+    pub(super) held: usize,
+    /// What this connection has of the memory that is shared with others.
+    pub(super) share: Share,
     /// How many bytes to make room for before a read. Grows while reads fill it.
     chunk: usize,
     /// Whether the handshake has only just been answered, so that the peer may still turn the answer down.
@@ -142,8 +150,11 @@ impl Inbound {
             sealing: Sealing::None,
             max_record: max_body,
             max_message: 0,
+            inflates: false,
             assembly: None,
             reassembly: usize::MAX,
+            held: 0,
+            share: Share::default(),
             chunk: MIN_CHUNK,
             fresh: true,
             failed: false,
@@ -166,10 +177,35 @@ impl Inbound {
         self.fresh = false;
     }
 
-    /// Sets how many bytes messages may announce that are not whole yet, all together. Those that announce more are
-    /// refused. Until it is set there is no limit.
+    /// Drops what is there of messages that are not whole. To be called when nothing more is looked at.
+    pub fn drop_unfinished(&mut self) {
+        self.assembly = None;
+    }
+
+    /// Sets how many bytes messages may have that do not fit a frame, all together: those that are held (see
+    /// [`Inbound::set_held`]) and what the others announce. Those that announce more are refused. Until it is set there is no
+    /// limit.
     pub fn set_reassembly(&mut self, bytes: usize) {
         self.reassembly = bytes;
+    }
+
+    /// Lets messages come compressed. The peer must know that they may.
+    pub fn set_inflation(&mut self, on: bool) {
+        self.inflates = on;
+    }
+
+    /// Lets what such messages take count for a bound that other connections share.
+    pub fn set_budget(&mut self, budget: Arc<ReassemblyBudget>) {
+        self.share = Share::of(budget);
+    }
+
+    /// To be told how many bytes of messages that did not fit a frame are still in use, of those that have come out. Whatever
+    /// else the connection has of the shared bound, beyond what is not whole yet, goes back.
+    #[inline]
+    pub fn set_held(&mut self, bytes: usize) {
+        self.held = bytes;
+        let kept = self.assembly.as_ref().map_or(0, |assembly| assembly.kept());
+        self.share.shrink_to(kept + bytes);
     }
 
     /// Hands in frames that came with the handshake, to be taken as the first record. They were sealed by it.
@@ -345,8 +381,9 @@ impl Inbound {
     #[inline]
     fn split_frame(&mut self, frame: &mut Frame) -> Result<bool, ProtocolError> {
         let parsed = frame::parse(&self.body, self.at)?;
-        if parsed.head.more || parsed.head.kind == FrameKind::Continue {
-            return self.split_fragment(parsed, frame);
+        let frame::Head { kind, compressed, more, .. } = parsed.head;
+        if more || compressed || kind == FrameKind::Continue {
+            return self.split_unusual(parsed, frame);
         }
         let mut payload = parsed.payload;
         self.at = payload.end;
@@ -357,7 +394,7 @@ impl Inbound {
         } else {
             (Metadata::default(), None)
         };
-        let frame::Head { kind, upload, id, opcode, .. } = parsed.head;
+        let frame::Head { upload, id, opcode, .. } = parsed.head;
         let limit = self.max_whole(kind);
         if payload.len() > limit {
             return Err(ProtocolError::MessageTooLarge { found: payload.len(), limit });
@@ -377,40 +414,12 @@ impl Inbound {
         Ok(true)
     }
 
-    /// Puts a fragment where it belongs. Returns whether this was the end of its message, which `whole` is then.
-    #[inline(never)]
-    fn split_fragment(&mut self, parsed: Parsed, whole: &mut Frame) -> Result<bool, ProtocolError> {
-        let Parsed { head, payload } = parsed;
-        self.at = payload.end;
-        let mut bytes = &self.body[payload];
-        let assembly = self.assembly.get_or_insert_default();
-        let done = if head.kind == FrameKind::Continue {
-            assembly.go_on(head.id.get(), head.more, self.sealed, bytes)?
-        } else {
-            let (slot, total);
-            (slot, bytes) = short_varint(bytes)?;
-            (total, bytes) = short_varint(bytes)?;
-            let (mut metadata, mut entries) = (Metadata::default(), None);
-            if head.metadata {
-                let block = Metadata::split(bytes)?;
-                (metadata, entries) = (block.metadata, block.entries());
-                bytes = &bytes[block.len..];
-            }
-            let (found, limit) = (total as usize, max_message(head.kind, self.max_message));
-            if found > limit {
-                return Err(ProtocolError::MessageTooLarge { found, limit });
-            }
-            let start = Start { head, sealed: self.sealed, metadata, entries, slot, total: found, bytes };
-            assembly.start(start, self.reassembly)?
-        };
+    /// Lets go of the receive buffer if nothing is left in it, so that it can be used again.
+    pub(super) fn release_body(&mut self) {
         if self.at == self.body.len() {
-            // Lets go of the receive buffer, so that it can be used again.
             self.body = Bytes::new();
             self.at = 0;
         }
-        let Some(done) = done else { return Ok(false) };
-        *whole = done;
-        Ok(true)
     }
 
     /// The peer has found fault with our part of the handshake, which this side took for finished. An Abort says what a
@@ -455,18 +464,10 @@ enum Opened {
 
 /// The longest message of a kind that users decide the length of.
 #[inline]
-fn max_message(kind: FrameKind, limit: usize) -> usize {
+pub(super) fn max_message(kind: FrameKind, limit: usize) -> usize {
     match kind {
         FrameKind::Error | FrameKind::End => max_error(limit),
         _ => limit,
-    }
-}
-
-fn short_varint(input: &[u8]) -> Result<(u32, &[u8]), ProtocolError> {
-    let bad = ProtocolError::BadFrame { what: "bad start of a message in fragments" };
-    match varint::split(input) {
-        Ok((value, rest)) => u32::try_from(value).map(|value| (value, rest)).map_err(|_| bad),
-        Err(_) => Err(bad),
     }
 }
 

@@ -1,12 +1,19 @@
 //! The two one-way paths of a connection, without I/O: bytes in and frames out, frames in and bytes out.
 
 mod assembly;
+mod budget;
+mod compress;
 mod fragments;
 mod inbound;
-mod large;
+mod inflate;
+mod lane;
 mod outbound;
+mod partial;
+mod queues;
+mod ranked;
 
 pub use self::{
+    budget::ReassemblyBudget,
     fragments::{Completed, TakenBack},
     inbound::{Frame, Inbound, Record, Unfinished},
     outbound::{Appended, Outbound},

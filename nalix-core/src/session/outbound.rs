@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Cover, fragments::Completed, large::Large, max_error, max_items};
+use super::{Cover, fragments::Completed, max_error, max_items, queues::Queues};
 use crate::{
     error::EncodeError,
     frame::{self, Entries, FRAGMENT, Head, Metadata},
@@ -25,14 +25,18 @@ pub struct Outbound {
     pub(super) buf: Vec<u8>,
     /// The record that is being filled.
     pub(super) open: Option<Open>,
-    /// What goes in fragments. Made when it is first needed.
-    pub(super) large: Option<Box<Large>>,
+    /// What waits for its turn: messages that go in fragments, and frames that are ranked. Made when it is first needed.
+    pub(super) queues: Option<Box<Queues>>,
+    /// Whether frames are ranked by priority when many wait.
+    pub(super) ranked: bool,
     /// How many bytes of it may wait without counting as a backlog.
     pub(super) large_room: usize,
     pub(super) completed: Vec<Completed>,
     /// The goodbye, which comes behind everything else.
     pub(super) last: Option<(Cover, Head, Vec<u8>)>,
     pub(super) max_message: usize,
+    /// Whether the peer can inflate what is compressed.
+    pub(super) compresses: bool,
     /// Bytes that have been taken away by [`Outbound::take`].
     pub(super) taken: u64,
     /// What seals records, on a secured connection.
@@ -66,11 +70,13 @@ impl Outbound {
         Self {
             buf: Vec::new(),
             open: None,
-            large: None,
+            queues: None,
+            ranked: false,
             large_room: usize::MAX,
             completed: Vec::new(),
             last: None,
             max_message,
+            compresses: false,
             taken: 0,
             sealer: None,
             sealing: Sealing::None,
@@ -98,16 +104,18 @@ impl Outbound {
     /// How many bytes wait to be taken, without what goes in fragments as long as there is room for that.
     #[inline]
     pub fn len(&self) -> usize {
-        match &self.large {
+        match &self.queues {
             None => self.buf.len(),
-            Some(large) => self.buf.len() + large.len().saturating_sub(self.large_room),
+            Some(queues) => {
+                self.buf.len() + queues.frames_len() + queues.large_len().saturating_sub(self.large_room)
+            }
         }
     }
 
     /// Whether nothing waits.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.buf.is_empty() && !self.has_large() && self.last.is_none()
+        self.buf.is_empty() && !self.has_queued() && self.last.is_none()
     }
 
     /// Appends a frame whose payload `write` writes. `hint` is about how long that will be. `cover` says in what kind of
@@ -159,16 +167,23 @@ impl Outbound {
         hint: usize,
         write: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Appended, EncodeError> {
-        self.append_error_as(None, cover, head, hint, write)
+        self.append_error_as(None, cover, head, None, hint, write)
     }
 
-    /// As [`Outbound::append`], for items of a stream, each with its length in front.
+    /// As [`Outbound::append`], for items of a stream, each with its length in front, with the priority of its packet.
     ///
     /// # Errors
     /// As [`Outbound::append`].
-    pub fn append_items(&mut self, cover: Cover, head: Head, items: &[u8]) -> Result<Appended, EncodeError> {
+    pub fn append_items(
+        &mut self,
+        priority: Option<Priority>,
+        cover: Cover,
+        head: Head,
+        items: &[u8],
+    ) -> Result<Appended, EncodeError> {
         let limit = max_items(self.max_message);
-        self.append_here(limit, None, cover, head, (Metadata::default(), None), items.len(), |w| w.put(items))
+        let metadata = (Metadata::default(), None);
+        self.append_here(limit, priority, cover, head, metadata, items.len(), |w| w.put(items))
     }
 
     /// As [`Outbound::append`], for what must fit a frame, since what comes behind it must not overtake it.
@@ -177,6 +192,7 @@ impl Outbound {
     /// As [`Outbound::append`]; the limit is that of a frame if it is the smaller.
     pub fn append_whole(
         &mut self,
+        priority: Option<Priority>,
         cover: Cover,
         head: Head,
         metadata: Metadata,
@@ -184,10 +200,10 @@ impl Outbound {
         write: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Appended, EncodeError> {
         let limit = self.max_message.min(FRAGMENT);
-        self.append_here(limit, None, cover, head, (metadata, None), hint.min(FRAGMENT), write)
+        self.append_here(limit, priority, cover, head, (metadata, None), hint.min(FRAGMENT), write)
     }
 
-    /// As [`Outbound::append_error`], with the priority of the packet, if it has one.
+    /// As [`Outbound::append_error`], with the priority of the packet, if it has one, and with entries of the user's.
     ///
     /// # Errors
     /// As [`Outbound::append`].
@@ -196,16 +212,17 @@ impl Outbound {
         priority: Option<Priority>,
         cover: Cover,
         head: Head,
+        entries: Option<&Entries>,
         hint: usize,
         write: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Appended, EncodeError> {
         let limit = max_error(self.max_message);
-        self.append_within(limit, priority, cover, head, (Metadata::default(), None), hint, write)
+        self.append_within(limit, priority, cover, head, (Metadata::default(), entries), hint, write)
     }
 
     #[allow(clippy::too_many_arguments, reason = "each is another part of one frame")]
     #[inline]
-    fn append_within(
+    pub(super) fn append_within(
         &mut self,
         limit: usize,
         priority: Option<Priority>,
@@ -235,6 +252,9 @@ impl Outbound {
         write: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Appended, EncodeError> {
         let cover = self.cover(cover);
+        if self.is_ranked(priority) && self.must_wait(head) {
+            return self.append_ranked(limit, priority, cover, head, (metadata, entries), hint, write);
+        }
         // Before the state to go back to is noted: what has been sealed cannot be opened up again.
         self.close_unless_fits(cover);
         // Takes a half-written frame back when `write` fails, and also when it panics: it is user code.
@@ -262,7 +282,7 @@ impl Outbound {
         if len > FRAGMENT {
             let payload = out.buf.split_off(out.buf.len() - len);
             drop(undo);
-            return Ok(self.push_large(priority, cover, head, (metadata, entries), payload));
+            return Ok(self.push_large(priority, cover, head, (metadata, entries), payload.into()));
         }
         out.put_len(len_at, room);
         undo.done = true;
@@ -286,16 +306,16 @@ impl Outbound {
         let mut w = Writer::new(&mut payload, limit);
         write(&mut w);
         if w.finish()? > FRAGMENT {
-            return Ok(self.push_large(priority, cover, head, metadata, payload));
+            return Ok(self.push_large(priority, cover, head, metadata, payload.into()));
         }
         let write = |w: &mut Writer<'_>| w.put(&payload);
         self.append_here(limit, priority, cover, head, metadata, payload.len(), write)
     }
 
     /// Takes bytes that are ready for the link, and leaves `spare` (emptied) to be filled: all frames that wait, and behind
-    /// them some fragments. If there are more of those, [`Outbound::is_empty`] says so.
+    /// them some of what waits for its turn. If there is more of that, [`Outbound::is_empty`] says so.
     pub fn take(&mut self, mut spare: Vec<u8>) -> Vec<u8> {
-        self.put_fragments();
+        self.put_queued();
         self.close_record();
         spare.clear();
         let full = std::mem::replace(&mut self.buf, spare);
@@ -305,9 +325,9 @@ impl Outbound {
 
     /// Lets `write` write what waits, and returns whether it has written all. It says how many bytes it has
     /// written; those that are left stay at the front. Never all once [`Outbound::is_exhausted`] says yes, nor while
-    /// something waits that goes in fragments: that is left to [`Outbound::take`].
+    /// something waits for its turn: that is left to [`Outbound::take`].
     pub fn write_with(&mut self, write: impl FnOnce(&[u8]) -> usize) -> bool {
-        if self.has_large() {
+        if self.has_queued() {
             return false;
         }
         self.close_record();

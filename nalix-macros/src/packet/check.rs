@@ -1,7 +1,9 @@
 //! The rules for packets.
 
 use proc_macro2::Span;
-use syn::{Expr, ExprLit, GenericParam, Lifetime, Lit, TypeReference, parse_quote, visit::Visit};
+use syn::{
+    Expr, ExprLit, ExprUnary, GenericParam, Lifetime, Lit, TypeReference, UnOp, parse_quote, visit::Visit,
+};
 
 use super::model::Packet;
 use crate::ctxt::Ctxt;
@@ -26,6 +28,9 @@ pub(super) fn check(cx: &mut Ctxt, packet: &mut Packet) {
         && !["control", "high", "normal", "bulk"].contains(&priority.value().as_str())
     {
         cx.error(priority, "a priority is `\"control\"`, `\"high\"`, `\"normal\"` or `\"bulk\"`");
+    }
+    if let Some((_, Some(threshold))) = &keys.compress {
+        literal_threshold(cx, threshold);
     }
     if let (Some((key, _)), Some(_)) = (&keys.reply, &keys.stream) {
         cx.error(
@@ -74,6 +79,23 @@ fn literal_opcode(cx: &mut Ctxt, opcode: &Expr) {
         _ => {}
     }
 }
+
+/// What can be said of a threshold that is written out; the type of others is checked by the compiler.
+fn literal_threshold(cx: &mut Ctxt, threshold: &Expr) {
+    const A_NUMBER: &str =
+        "`compress` takes the number of bytes from which on a message is compressed: `compress = 4096`";
+    match threshold {
+        Expr::Lit(ExprLit { lit: Lit::Int(lit), .. }) => match lit.base10_parse::<u128>() {
+            Ok(0..=LONGEST_MESSAGE) => {}
+            _ => cx.error(lit, "no message is longer than 1,073,741,824 bytes, so none would be compressed"),
+        },
+        Expr::Lit(_) | Expr::Unary(ExprUnary { op: UnOp::Neg(_), .. }) => cx.error(threshold, A_NUMBER),
+        _ => {}
+    }
+}
+
+/// `session::MAX_MESSAGE` of nalix-core.
+const LONGEST_MESSAGE: u128 = 1 << 30;
 
 /// Reports what borrows in a type that must be owned.
 struct Borrowed<'c> {

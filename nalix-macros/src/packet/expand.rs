@@ -1,6 +1,6 @@
 //! What makes a value a packet: its opcode, the conversation it opens, its entry in the registry.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::{Expr, GenericParam, Lifetime, ext::IdentExt, spanned::Spanned};
 
@@ -37,6 +37,20 @@ pub(super) fn expand(packet: &Packet, failed: bool) -> TokenStream {
             const ENCRYPT: ::core::primitive::bool = true;
         )
     });
+    let compress = packet.keys.compress.as_ref().filter(|_| !failed).map(|(_, threshold)| {
+        let threshold = match threshold {
+            Some(threshold) => quote!(#threshold),
+            None => quote!(#krate::packet::COMPRESS_FROM),
+        };
+        // A name that the user's expression cannot mean.
+        let from = Ident::new("__from", Span::mixed_site());
+        quote!(
+            const COMPRESS: ::core::option::Option<::core::primitive::usize> = {
+                let #from: ::core::primitive::usize = #threshold;
+                ::core::option::Option::Some(#from)
+            };
+        )
+    });
     let priority = packet.keys.priority.as_ref().and_then(|priority| {
         let variant = match priority.value().as_str() {
             "control" => quote!(Control),
@@ -60,6 +74,7 @@ pub(super) fn expand(packet: &Packet, failed: bool) -> TokenStream {
             const NAME: &'static ::core::primitive::str = #name;
             const EXACT: ::core::primitive::bool = #exact;
             #encrypt
+            #compress
             #streams
             #uploads
             #priority
@@ -147,7 +162,8 @@ fn registration(packet: &Packet) -> TokenStream {
                 #krate::registry::Location { file: ::core::file!(), line: ::core::line!() },
                 #krate::registry::Shape::#shape,
                 #krate::__private::contract::#contract::<#ty>,
-            );
+            )
+            .with_priority(<#ty as #krate::packet::Packet>::PRIORITY);
             #krate::__private::inventory::submit! { #krate::registry::PacketEntry(&__INFO) }
         };
     }

@@ -12,7 +12,7 @@ use std::{
 use nalix_core::{Encoded, Request, RequestError, RequestFuture, error::EncodeError};
 use tokio::time::{Sleep, sleep};
 
-use super::{Member, Members};
+use super::{Member, Members, room::Room};
 
 /// What a member has answered.
 pub struct Answer<P: Request> {
@@ -38,7 +38,7 @@ impl<P: Request> fmt::Debug for Answer<P> {
 /// resolved, it stays pending.
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct Ask<P: Request> {
-    members: Members,
+    room: Arc<Room>,
     within: Duration,
     stage: Stage<P>,
 }
@@ -51,6 +51,7 @@ enum Stage<P: Request> {
 }
 
 struct Waiting<P: Request> {
+    members: Members,
     calls: Vec<Call<P>>,
     /// How many calls have no result.
     left: usize,
@@ -69,18 +70,18 @@ impl<P: Request> fmt::Debug for Ask<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ask")
             .field("packet", &P::NAME)
-            .field("members", &self.members.len())
+            .field("sent", &!matches!(self.stage, Stage::Unsent(_)))
             .finish_non_exhaustive()
     }
 }
 
 impl<P: Request> Ask<P> {
-    pub(super) fn new(members: Members, packet: &P, within: Duration) -> Self {
+    pub(super) fn new(room: Arc<Room>, packet: &P, within: Duration) -> Self {
         let stage = match Encoded::new(packet) {
             Ok(encoded) => Stage::Unsent(encoded),
             Err(error) => Stage::Failed(error),
         };
-        Self { members, within, stage }
+        Self { room, within, stage }
     }
 }
 
@@ -93,7 +94,7 @@ impl<P: Request> Future for Ask<P> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let mut waiting = match std::mem::replace(&mut this.stage, Stage::Done) {
-            Stage::Unsent(packet) => Box::new(Waiting::new(&this.members, &packet, this.within)),
+            Stage::Unsent(packet) => Box::new(Waiting::new(this.room.members(), &packet, this.within)),
             Stage::Waiting(waiting) => waiting,
             Stage::Failed(error) => return Poll::Ready(Err(error)),
             Stage::Done => return Poll::Pending,
@@ -103,13 +104,13 @@ impl<P: Request> Future for Ask<P> {
             return Poll::Pending;
         }
         let results = waiting.calls.into_iter().map(|call| call.result.unwrap_or(Err(RequestError::Timeout)));
-        let answers = this.members.iter().zip(results);
+        let answers = waiting.members.iter().zip(results);
         Poll::Ready(Ok(answers.map(|(member, result)| Answer { member: member.clone(), result }).collect()))
     }
 }
 
 impl<P: Request> Waiting<P> {
-    fn new(members: &Members, packet: &Encoded<P>, within: Duration) -> Self {
+    fn new(members: Members, packet: &Encoded<P>, within: Duration) -> Self {
         // All of them are polled first.
         let ready = Arc::new(Ready::new(0..members.len()));
         let call = |(index, member): (usize, &Member)| {
@@ -118,7 +119,7 @@ impl<P: Request> Waiting<P> {
             Call { future: Some(request.into_future()), waker, result: None }
         };
         let calls: Vec<_> = members.iter().enumerate().map(call).collect();
-        Self { left: calls.len(), calls, ready, time: Box::pin(sleep(within)) }
+        Self { left: calls.len(), members, calls, ready, time: Box::pin(sleep(within)) }
     }
 
     /// Ready when all are done, or the time is up.

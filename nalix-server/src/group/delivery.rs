@@ -7,14 +7,17 @@ use nalix_core::{CloseCode, CloseReason, Connection, Encoded, OneWay, SendError,
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Delivery {
-    /// It arrives, or its receiver loses the connection: one whose outbox is full is closed as
-    /// [`CloseCode::SlowConsumer`]. The default.
+    /// It arrives, or its receiver loses the connection: one whose [`outbox`](crate::Options::outbox) is full is closed as
+    /// [`CloseCode::SlowConsumer`], and so is one for which as many bytes of large packets wait as
+    /// [`large_outbox`](crate::Options::large_outbox) says. It is a member until its driver has written the goodbye or given up
+    /// on that ([`close_timeout`](crate::Options::close_timeout)). The default.
     #[default]
     Reliable,
-    /// It is left out for receivers with more than [`Options::drop_mark`](crate::Options::drop_mark) bytes waiting.
+    /// It is left out for receivers with [`Options::drop_mark`](crate::Options::drop_mark) bytes waiting or more, and counted
+    /// there: [`Connection::left_out`].
     Droppable,
     /// It replaces the packet of the same type and key that waits for the receiver, whoever sent that. For what is worth
-    /// nothing once the next is there, such as where something is; the key says what.
+    /// nothing once the next is there, such as where something is; the key says what. What is replaced is counted, too.
     ///
     /// Packets that wait this way are written after all others that wait by then, so their order to others is not kept.
     /// Nor is a new key taken beyond [`Options::max_latest`](crate::Options::max_latest).

@@ -1,18 +1,19 @@
 //! The groups that a connection is in.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use nalix_core::Connection;
 
 use super::room::Room;
+use crate::sync::{Guard, Mutex};
 
 /// Kept with each connection that has ever joined a group.
 #[derive(Debug, Default)]
 pub(super) struct Memberships(Mutex<Vec<Arc<Room>>>);
 
 impl Memberships {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Vec<Arc<Room>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn lock(&self) -> Guard<'_, Vec<Arc<Room>>> {
+        self.0.lock()
     }
 }
 

@@ -28,8 +28,10 @@ use self::{presence::Queue, room::Room};
 /// it has members, handles or subscriptions, and takes no memory then. Members leave by themselves when their connection
 /// ends, before the `#[disconnected]` hooks run.
 ///
-/// What one task sends to a group arrives in that order at every member, if it is sent with the same [`Delivery`]. A packet
-/// is encoded once, however many members there are. Nothing here waits, except the answers to [`Group::ask`].
+/// What one task sends to a group arrives in that order at every member, if it is sent with the same [`Delivery`], and but
+/// that packets of over 16 KiB go in fragments, which later ones that are shorter or more urgent may overtake. A packet is
+/// encoded once, however many members there are, and the bytes of one over 16 KiB are shared by all for whom they wait.
+/// Nothing here waits, except the answers to [`Group::ask`].
 ///
 /// ```
 /// use nalix_server::{Context, HubExt, packet, packet_controller};
@@ -210,8 +212,8 @@ impl Group {
         deliver(packet, self.delivery, wanted)
     }
 
-    /// Asks all who are members now, at once, and gathers what they answer within the time given. One that fails, or has
-    /// not answered by then, is among the answers with its error.
+    /// Asks all members at once, and gathers what they answer within the time given. One that fails, or has not answered by
+    /// then, is among the answers with its error. Who are members counts when the future is first polled.
     ///
     /// ```
     /// # use nalix_server::{Group, packet};
@@ -227,10 +229,11 @@ impl Group {
     ///
     /// The future fails only if the packet cannot be encoded.
     pub fn ask<P: Request>(&self, packet: &P, within: Duration) -> Ask<P> {
-        Ask::new(self.members(), packet, within)
+        Ask::new(Arc::clone(&self.room), packet, within)
     }
 
-    /// Who comes and goes from now on, with the members as of now. At most `capacity` events wait to be taken, at least 1;
+    /// Who comes and goes from now on, with the members as of now: a [`Stream`](futures_core::Stream), which can also be
+    /// waited for by hand. At most `capacity` events wait to be taken, at least 1;
     /// too few are lost at every burst, too many keep what the members who have gone held.
     ///
     /// ```

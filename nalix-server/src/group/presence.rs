@@ -4,11 +4,15 @@ use std::{
     collections::VecDeque,
     fmt,
     future::poll_fn,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    pin::Pin,
+    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
+use futures_core::Stream;
+
 use super::{Member, room::Room};
+use crate::sync::{Guard, Mutex};
 
 /// A change among the members of a group.
 #[derive(Debug, Clone)]
@@ -24,7 +28,7 @@ pub enum PresenceEvent {
 }
 
 /// A subscription to who comes and goes in a group, in the order in which that happens. Each membership is one
-/// [`PresenceEvent::Joined`] and one [`PresenceEvent::Left`].
+/// [`PresenceEvent::Joined`] and one [`PresenceEvent::Left`]. A [`Stream`] of them, which never ends.
 ///
 /// It holds so many events as it was told to; then the oldest is dropped for each that comes, and the next call says how
 /// many. It keeps the group, also while that has no members.
@@ -46,7 +50,7 @@ impl Presence {
 
     /// Waits for the next event. Cancel safe.
     pub async fn next(&mut self) -> PresenceEvent {
-        poll_fn(|cx| self.poll_next(cx)).await
+        poll_fn(|cx| self.poll(cx)).await
     }
 
     /// The next event, if it has come.
@@ -57,7 +61,7 @@ impl Presence {
 
     /// Only the last who has polled is woken, which is why it takes `&mut self`.
     #[expect(clippy::needless_pass_by_ref_mut, reason = "one waits at a time")]
-    fn poll_next(&mut self, cx: &Context<'_>) -> Poll<PresenceEvent> {
+    fn poll(&mut self, cx: &Context<'_>) -> Poll<PresenceEvent> {
         let mut inner = self.queue.lock();
         if let Some(event) = inner.take() {
             return Poll::Ready(event);
@@ -66,6 +70,14 @@ impl Presence {
         drop(inner);
         drop(old);
         Poll::Pending
+    }
+}
+
+impl Stream for Presence {
+    type Item = PresenceEvent;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<PresenceEvent>> {
+        self.get_mut().poll(cx).map(Some)
     }
 }
 
@@ -104,8 +116,8 @@ impl Queue {
         inner.waker.take()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Guard<'_, Inner> {
+        self.inner.lock()
     }
 }
 

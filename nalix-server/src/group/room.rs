@@ -7,7 +7,8 @@ use std::{
     any::Any,
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
     task::Waker,
 };
 
@@ -16,6 +17,7 @@ use nalix_core::{Connection, ConnectionId};
 use super::{
     Join, Member, Members, PresenceEvent, key::Key, memberships::Memberships, presence::Queue, table::Groups,
 };
+use crate::sync::{Guard, Mutex};
 
 pub(super) type Metadata = Arc<dyn Any + Send + Sync>;
 
@@ -75,7 +77,7 @@ impl Room {
                 let at = state.members.len();
                 state.places.insert(connection.id(), at);
                 Arc::make_mut(&mut state.members).push(member.clone());
-                state.tell(&PresenceEvent::Joined(member), &mut after);
+                state.tell(PresenceEvent::Joined(member), &mut after);
                 rooms.push(Arc::clone(self));
                 Join::Joined
             }
@@ -111,7 +113,7 @@ impl Room {
             if let Some(moved) = moved {
                 state.places.insert(moved, at);
             }
-            state.tell(&PresenceEvent::Left(member), &mut after);
+            state.tell(PresenceEvent::Left(member), &mut after);
         }
         after
     }
@@ -150,38 +152,54 @@ impl Room {
         self.lock().watchers.retain(|other| !Arc::ptr_eq(other, queue));
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Guard<'_, State> {
+        self.state.lock()
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
-        self.groups.forget(&*self.key, self);
+        // The key's `Hash` and `Eq` are the user's, and this may run since they have panicked.
+        caught("key", || self.groups.forget(&*self.key, self));
     }
 }
 
 impl State {
-    fn tell(&self, event: &PresenceEvent, after: &mut After) {
+    fn tell(&self, event: PresenceEvent, after: &mut After) {
         for queue in &self.watchers {
             after.wakers.extend(queue.push(event.clone(), &mut after.missed));
         }
+        // It may be the last to hold the member's metadata.
+        after.event = Some(event);
     }
 }
 
-/// What is left to do when the locks are gone: it may run code of the user's.
+/// What is left to do when the locks are gone: to wake, and to drop. That runs code of the user's.
 #[derive(Default)]
 pub(super) struct After {
     wakers: Vec<Waker>,
-    /// Dropped here.
+    event: Option<PresenceEvent>,
     missed: Vec<PresenceEvent>,
     metadata: Option<Metadata>,
 }
 
 impl After {
+    /// Each by itself, since a panic of one must not keep another from its turn.
     pub(super) fn run(self) {
-        for waker in self.wakers {
-            waker.wake();
+        let Self { wakers, event, missed, metadata } = self;
+        for waker in wakers {
+            caught("waker", || waker.wake());
         }
+        for event in missed.into_iter().chain(event) {
+            caught("metadata", || drop(event));
+        }
+        caught("metadata", || drop(metadata));
+    }
+}
+
+/// Runs code of the user's that belongs to nobody who could be told of its panic.
+fn caught(what: &str, f: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(f)).is_err() {
+        tracing::error!(what, "what a group was given has panicked");
     }
 }

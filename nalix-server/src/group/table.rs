@@ -4,14 +4,14 @@ use std::{
     collections::HashMap,
     fmt,
     hash::{BuildHasher, Hash, RandomState},
-    sync::{Arc, PoisonError, RwLock, Weak},
+    sync::{Arc, Weak},
 };
 
 use super::{
     key::{Key, Typed},
     room::Room,
 };
-use crate::registry::Registry;
+use crate::{registry::Registry, sync::RwLock};
 
 /// The groups that somebody holds: a member's connection, a handle, a subscription. Those that nobody holds are gone.
 pub(crate) struct Groups {
@@ -40,8 +40,7 @@ impl Groups {
 
     /// How many groups there are.
     pub(crate) fn count(&self) -> usize {
-        let read = |shard: &RwLock<Shard>| shard.read().unwrap_or_else(PoisonError::into_inner).len();
-        self.shards.iter().map(read).sum()
+        self.shards.iter().map(|shard| shard.read().len()).sum()
     }
 
     /// The group of this name, which is made if there is none.
@@ -51,7 +50,7 @@ impl Groups {
     {
         let key = Typed(key);
         let shard = self.shard(&key);
-        let read = shard.read().unwrap_or_else(PoisonError::into_inner);
+        let read = shard.read();
         let known = read.get(&key as &dyn Key).and_then(Weak::upgrade);
         drop(read);
         if let Some(room) = known {
@@ -60,7 +59,7 @@ impl Groups {
         // Whatever can run a destructor of the user's, or the room's own, is dropped when the lock is gone.
         let key: Arc<dyn Key> = Arc::new(key);
         let fresh = Arc::new(Room::new(Arc::clone(&key), Arc::clone(self)));
-        let mut write = shard.write().unwrap_or_else(PoisonError::into_inner);
+        let mut write = shard.write();
         let room = match write.get_mut(&*key) {
             Some(place) => place.upgrade().unwrap_or_else(|| {
                 *place = Arc::downgrade(&fresh);
@@ -77,7 +76,7 @@ impl Groups {
 
     /// Takes a group out that nobody holds any more, unless another of its name has taken its place.
     pub(super) fn forget(&self, key: &(dyn Key + 'static), room: *const Room) {
-        let mut shard = self.shard(key).write().unwrap_or_else(PoisonError::into_inner);
+        let mut shard = self.shard(key).write();
         let ours = shard.get(key).is_some_and(|place| std::ptr::eq(place.as_ptr(), room));
         let entry = if ours { shard.remove_entry(key) } else { None };
         drop(shard);

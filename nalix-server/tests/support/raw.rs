@@ -46,6 +46,16 @@ impl RawPeer {
         peer
     }
 
+    /// A client that takes compressed messages.
+    pub(crate) async fn connect_inflating(server: &ServerHandle) -> Self {
+        let mut peer = Self::silent(server);
+        let params = params().with_compression(true).with_streams(1 << 20);
+        peer.write(&build(RecordKind::Hello, &Hello::plaintext(&params).body())).await;
+        peer.finish_handshake().await;
+        peer.inbound.set_inflation(true);
+        peer
+    }
+
     /// A Hello record with generous limits.
     pub(crate) fn hello() -> Vec<u8> {
         build(RecordKind::Hello, &Hello::plaintext(&params()).body())
@@ -66,17 +76,24 @@ impl RawPeer {
 
     /// The same over a link that takes so many bytes, by a server that takes so many calls.
     pub(crate) async fn accept_over(options: Options, capacity: usize, max_calls: usize) -> (Self, Session) {
+        let params = Params::new(nalix_core::session::MAX_MESSAGE, max_calls, Contracts::default());
+        Self::accept_with(options, capacity, params).await
+    }
+
+    /// The same by a server with these parameters.
+    pub(crate) async fn accept_with(options: Options, capacity: usize, params: Params) -> (Self, Session) {
+        let inflates = params.compression;
         let (ours, theirs) = duplex(capacity);
         let client = Client::builder("").plaintext().options(options);
         let connecting = tokio::spawn(client.connect_over(StreamLink::new(theirs)));
         let mut peer = Self { stream: ours, inbound: Inbound::new(handshake::MAX_HELLO) };
         let hello = peer.record().await.expect("a hello");
         let hello = Hello::parse(&hello.body).expect("a good hello");
-        let params = Params::new(nalix_core::session::MAX_MESSAGE, max_calls, Contracts::default());
         let responder =
             Responder::read(&hello, params, &ServerSecurity::Plaintext, None).expect("acceptable");
         peer.write(&responder.accept(None).expect("acceptable").reply).await;
         peer.inbound.establish(nalix_core::session::MAX_MESSAGE);
+        peer.inbound.set_inflation(inflates);
         (peer, connecting.await.expect("no panic").expect("the handshake succeeds"))
     }
 

@@ -5,9 +5,13 @@ use std::{io, time::Instant};
 use bytes::Bytes;
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
-use super::wire::{self, Frame, Inbox, Outbox};
+use super::{
+    members::Members,
+    wire::{self, Frame, Inbox, Outbox},
+};
 use crate::{
     Error,
+    case::Call,
     load::{Client, Stop, TIMED_ONE_IN, Tally},
 };
 
@@ -16,11 +20,30 @@ pub(crate) struct RawClient {
     stream: TcpStream,
     inbox: Inbox,
     outbox: Outbox,
+    /// Those whom the server sends to when this asks for it.
+    pub(super) members: Option<Members>,
 }
 
 impl RawClient {
     pub(super) fn new(stream: TcpStream) -> Self {
-        Self { stream, inbox: Inbox::new(), outbox: Outbox::new() }
+        Self { stream, inbox: Inbox::new(), outbox: Outbox::new(), members: None }
+    }
+
+    /// One request, and how long its reply is.
+    pub(super) async fn ask(&mut self, opcode: u16, payload: &[u8]) -> Result<usize, Error> {
+        self.outbox.request(0, opcode, payload);
+        self.flush().await?;
+        loop {
+            self.fill().await?;
+            if let Some(mut record) = self.inbox.next_record() {
+                return Ok(Frame::reply(&mut record)?.payload.len());
+            }
+        }
+    }
+
+    /// The socket, of which everything that has come has been taken.
+    pub(super) fn into_stream(self) -> TcpStream {
+        self.stream
     }
 
     async fn flush(&mut self) -> io::Result<()> {
@@ -42,17 +65,10 @@ impl RawClient {
 
 impl Client for RawClient {
     async fn echo(&mut self, data: &Bytes) -> Result<usize, Error> {
-        self.outbox.request(0, wire::ECHO, data);
-        self.flush().await?;
-        loop {
-            self.fill().await?;
-            if let Some(mut record) = self.inbox.next_record() {
-                return Ok(Frame::reply(&mut record)?.payload.len());
-            }
-        }
+        self.ask(wire::ECHO, data).await
     }
 
-    async fn pipeline(&mut self, in_flight: usize, stop: &Stop) -> Result<Tally, Error> {
+    async fn calls(&mut self, _: Call, in_flight: usize, stop: &Stop) -> Result<Tally, Error> {
         let mut tally = Tally::new()?;
         let mut window: Vec<Slot> = (0..in_flight).map(|index| Slot::new(index as i32)).collect();
         for (id, slot) in window.iter().enumerate() {
@@ -78,6 +94,13 @@ impl Client for RawClient {
             self.flush().await?;
         }
         Ok(tally)
+    }
+
+    async fn fanout(&mut self, stop: &Stop) -> Result<Tally, Error> {
+        let members = self.members.take().ok_or("there are no members")?;
+        let tally = members.run(self, stop).await;
+        self.members = Some(members);
+        tally
     }
 }
 

@@ -7,6 +7,12 @@ use tokio::{io::AsyncReadExt, net::TcpStream};
 
 pub(super) const ECHO: u16 = 0x1003;
 pub(super) const SUM: u16 = 0x1002;
+/// Makes the connection a member of the group.
+pub(super) const JOIN: u16 = 0x1009;
+/// Sends to the group; what and how much, says [`Push`].
+pub(super) const PUSH: u16 = 0x100A;
+/// What members are sent. It has the shape of a request, whose id says nothing.
+pub(super) const PUSHED: u16 = 0x100C;
 
 /// What has been read and not yet taken.
 #[derive(Debug)]
@@ -18,7 +24,11 @@ pub(super) struct Inbox {
 
 impl Inbox {
     pub(super) fn new() -> Self {
-        Self { buffer: vec![0; 64 * 1024], taken: 0, filled: 0 }
+        Self::with_capacity(64 * 1024)
+    }
+
+    pub(super) fn with_capacity(bytes: usize) -> Self {
+        Self { buffer: vec![0; bytes], taken: 0, filled: 0 }
     }
 
     /// Reads once. False at the end of the stream.
@@ -132,6 +142,38 @@ pub(super) fn operands(mut payload: &[u8]) -> io::Result<(i32, i32)> {
     }
 }
 
+/// What a group is to be sent: so many messages of so many bytes, which begin with their number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Push {
+    pub(super) first: u64,
+    pub(super) burst: u32,
+    pub(super) size: u32,
+}
+
+impl Push {
+    pub(super) fn to_bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.first.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.burst.to_le_bytes());
+        bytes[12..].copy_from_slice(&self.size.to_le_bytes());
+        bytes
+    }
+
+    pub(super) fn parse(payload: &[u8]) -> io::Result<Self> {
+        let bytes: &[u8; 16] = payload.try_into().map_err(|_| io::ErrorKind::InvalidData)?;
+        let number = u128::from_le_bytes(*bytes);
+        let push = Self { first: number as u64, burst: (number >> 64) as u32, size: (number >> 96) as u32 };
+        // There must be room for the number.
+        if push.size >= 8 { Ok(push) } else { Err(io::ErrorKind::InvalidData.into()) }
+    }
+}
+
+/// The number of the round that a message begins with.
+pub(super) fn round(mut payload: &[u8]) -> io::Result<u64> {
+    let round = take_array(&mut payload).ok_or(io::ErrorKind::InvalidData)?;
+    Ok(u64::from_le_bytes(*round))
+}
+
 fn varint(body: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
@@ -178,6 +220,14 @@ mod tests {
         outbox.reply(5, &[9; 1024]);
         append(Head::of_call(FrameKind::Reply, CallId::new(5)), &[9; 1024]);
         assert_eq!(outbox.finish().unwrap(), nalix.take(Vec::new()));
+    }
+
+    #[test]
+    fn what_a_group_is_to_be_sent_is_read_as_it_was_written() {
+        let push = Push { first: 1 << 40, burst: 8, size: 100 };
+        assert_eq!(Push::parse(&push.to_bytes()).unwrap(), push);
+        assert_eq!(round(&push.to_bytes()).unwrap(), push.first);
+        assert!(Push::parse(&push.to_bytes()[..15]).is_err());
     }
 
     #[test]

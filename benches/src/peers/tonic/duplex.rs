@@ -1,5 +1,5 @@
 //! One bidirectional stream per connection, a message each way per echo: the fastest that gRPC has. It has no calls, so
-//! it takes no part in `Sum`.
+//! it takes part in nothing else.
 
 use ::tonic::{Request, Streaming, client::Grpc};
 use bytes::Bytes;
@@ -11,7 +11,8 @@ use tonic_prost::ProstCodec;
 use super::messages::{ECHO_STREAM, Payload};
 use crate::{
     Error,
-    load::{Client, Peer, Ready, Stop, Tally},
+    case::{Suite, Work},
+    load::{Client, Peer, Ready},
     target::Target,
 };
 
@@ -29,16 +30,19 @@ pub(crate) struct DuplexClient {
 
 impl<const TLS: bool> Peer for DuplexOver<TLS> {
     const NAME: &'static str = if TLS { "tonic-duplex-tls" } else { "tonic-duplex" };
-    const HAS_SUM: bool = false;
     const SECURED: bool = TLS;
     type Client = DuplexClient;
 
-    async fn serve(ready: Ready) -> Result<(), Error> {
+    fn does(suite: Suite) -> bool {
+        suite == Suite::Echo
+    }
+
+    async fn serve(ready: Ready, _: Suite) -> Result<(), Error> {
         super::serve(ready, TLS).await
     }
 
-    async fn connect(target: Target) -> Result<DuplexClient, Error> {
-        let mut grpc = Grpc::new(super::connect(&target, TLS).await?);
+    async fn connect(target: Target, work: Work) -> Result<DuplexClient, Error> {
+        let mut grpc = Grpc::new(super::connect(&target, work, TLS).await?);
         grpc.ready().await?;
         let (requests, outgoing) = mpsc::channel(16);
         let (request, path) =
@@ -53,9 +57,5 @@ impl Client for DuplexClient {
         self.requests.send(Payload { data: data.clone() }).await?;
         let reply = self.replies.message().await?.ok_or("the stream has ended")?;
         Ok(reply.data.len())
-    }
-
-    async fn pipeline(&mut self, _: usize, _: &Stop) -> Result<Tally, Error> {
-        Err("no calls on a stream".into())
     }
 }

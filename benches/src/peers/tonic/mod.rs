@@ -14,7 +14,12 @@ pub(crate) use self::{
     duplex::{Duplex, DuplexTls},
     unary::{Unary, UnaryTls},
 };
-use crate::{Error, load::Ready, target::Target};
+use crate::{
+    Error,
+    case::{LARGE, Work},
+    load::Ready,
+    target::Target,
+};
 
 async fn serve(mut ready: Ready, tls: bool) -> Result<(), Error> {
     let mut server = Server::builder()
@@ -36,12 +41,14 @@ async fn serve(mut ready: Ready, tls: bool) -> Result<(), Error> {
     Ok(())
 }
 
-async fn connect(target: &Target, tls: bool) -> Result<Channel, Error> {
+async fn connect(target: &Target, work: Work, tls: bool) -> Result<Channel, Error> {
+    // What a client reads is limited by its own settings.
+    let stream_window = if matches!(work, Work::Streams { .. }) { ITEMS_WINDOW } else { STREAM_WINDOW };
     let scheme = if tls { "https" } else { "http" };
     let mut endpoint = Endpoint::from_shared(format!("{scheme}://{}", target.address))?
         .tcp_nodelay(true)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .initial_stream_window_size(STREAM_WINDOW);
+        .initial_stream_window_size(stream_window);
     if tls {
         let known = Certificate::from_pem(&target.trust);
         endpoint = endpoint.tls_config(ClientTlsConfig::new().ca_certificate(known).domain_name(HOST))?;
@@ -56,6 +63,10 @@ const HOST: &str = "127.0.0.1";
 const MAX_STREAMS: u32 = 20_000;
 const CONNECTION_WINDOW: u32 = 10 * 1024 * 1024;
 const STREAM_WINDOW: u32 = 7 * 1024 * 1024;
+/// For streams of items: the default of nalix, and of HTTP/2.
+const ITEMS_WINDOW: u32 = 64 * 1024;
+/// Room for a large message and what is around its data.
+const MAX_MESSAGE: usize = LARGE + (1 << 20);
 
 #[cfg(test)]
 mod tests {

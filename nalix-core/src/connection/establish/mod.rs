@@ -20,6 +20,7 @@ use crate::{
     link::Link,
     peer::{Number, Resumption, Setup, Shared},
     record::RecordKind,
+    registry,
     session::{Inbound, Outbound},
 };
 
@@ -58,7 +59,8 @@ impl<L> fmt::Debug for Established<L> {
 
 /// Sets both directions up for what has been agreed on.
 fn establish(inbound: &mut Inbound, terms: &Terms, secrets: Option<Secrets>) -> Outbound {
-    match secrets {
+    inbound.set_inflation(terms.compression_in);
+    let mut outbound = match secrets {
         None => {
             inbound.establish(terms.message_in);
             Outbound::new(terms.message_out)
@@ -67,7 +69,9 @@ fn establish(inbound: &mut Inbound, terms: &Terms, secrets: Option<Secrets>) -> 
             inbound.establish_secured(terms.message_in, opener, terms.sealing);
             Outbound::secured(terms.message_out, sealer, terms.sealing)
         }
-    }
+    };
+    outbound.set_compression(terms.compression_out);
+    outbound
 }
 
 /// Puts a connection together whose handshake is done.
@@ -81,6 +85,9 @@ pub(super) fn settle<L: Link>(
 ) -> Established<L> {
     inbound.set_reassembly(options.reassembly);
     outbound.set_large_room(options.large_outbox);
+    if registry::has_priorities() {
+        outbound.set_ranked();
+    }
     let resumed = resumption.as_ref().is_some_and(Resumption::is_resumed);
     let setup = Setup {
         number: Number::take(),

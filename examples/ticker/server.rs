@@ -1,0 +1,94 @@
+//! The server's half.
+
+use std::{
+    array,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{self, Poll},
+};
+
+use nalix_server::{BuildError, Context, HubExt, Join, Server, Status, Stream, packet_controller};
+
+use crate::{
+    contracts::{Made, Pace, Ping, READERS, Subscribe, Symbol, Tick, Watch},
+    market::{Market, Open},
+};
+
+struct Ticker {
+    market: Market,
+}
+
+/// How many items have been made for each reader. Kept with the connection.
+struct Counts([AtomicU64; READERS]);
+
+#[packet_controller]
+impl Ticker {
+    #[connected]
+    fn welcome(&self, ctx: &Context) {
+        ctx.set(Counts(array::from_fn(|_| AtomicU64::new(0))));
+    }
+
+    #[packet]
+    fn watch(&self, ctx: &Context, watch: Watch) -> Result<Ticks, Status> {
+        let reader = usize::from(watch.reader);
+        let counts = ctx.get::<Counts>().filter(|_| reader < READERS);
+        let counts =
+            counts.ok_or_else(|| Status::invalid_argument(format!("there are {READERS} readers at most")))?;
+        let at = self.market.tape(watch.symbol).next();
+        Ok(Ticks { market: self.market.clone(), symbol: watch.symbol, pace: watch.pace, at, counts, reader })
+    }
+
+    #[packet]
+    fn subscribe(&self, ctx: &Context, Subscribe { symbol }: Subscribe) -> Result<(), Status> {
+        match ctx.group(symbol).join(ctx) {
+            Join::Joined | Join::Already => Ok(()),
+            refused => Err(Status::unavailable(format!("no place in the group: {refused:?}"))),
+        }
+    }
+
+    #[packet]
+    fn made(&self, ctx: &Context, Made { reader }: Made) -> u64 {
+        let counts = ctx.get::<Counts>();
+        let count = counts.as_ref().and_then(|counts| counts.0.get(usize::from(reader)));
+        count.map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+
+    #[packet]
+    fn ping(&self, _: Ping) {}
+}
+
+/// The quotes for one reader, made when they are asked for: that is, when the reader has room for one more. So a slow
+/// reader costs no memory but its window, and what it has no time for is not even sent.
+struct Ticks {
+    market: Market,
+    symbol: Symbol,
+    pace: Pace,
+    at: u64,
+    counts: Arc<Counts>,
+    reader: usize,
+}
+
+impl Stream for Ticks {
+    type Item = Tick;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Option<Tick>> {
+        let this = self.get_mut();
+        let tick = task::ready!(this.market.tape(this.symbol).poll_read(&mut this.at, this.pace, cx));
+        this.counts.0[this.reader].fetch_add(1, Ordering::Relaxed);
+        Poll::Ready(Some(tick))
+    }
+}
+
+/// A server that listens on `address`, and its market, which is open until that is dropped.
+///
+/// Everything travels in the clear, to keep the example short; the example `secure` shows what to do about that.
+pub async fn build(address: &str) -> Result<(Server, Open), BuildError> {
+    let market = Market::new();
+    let ticker = Ticker { market: market.clone() };
+    let server = Server::builder().plaintext().tcp(address).controller(ticker).build().await?;
+    let open = market.open(server.handle().hub());
+    Ok((server, open))
+}
