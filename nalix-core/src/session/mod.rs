@@ -8,6 +8,7 @@ mod inbound;
 mod inflate;
 mod lane;
 mod outbound;
+mod partial;
 mod queues;
 mod ranked;
 

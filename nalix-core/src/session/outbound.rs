@@ -107,7 +107,7 @@ impl Outbound {
         match &self.queues {
             None => self.buf.len(),
             Some(queues) => {
-                self.buf.len() + queues.frames_len() + queues.len().saturating_sub(self.large_room)
+                self.buf.len() + queues.frames_len() + queues.large_len().saturating_sub(self.large_room)
             }
         }
     }
