@@ -30,6 +30,7 @@ pub struct Scope<'de> {
 
 impl<'de> Reader<'de> {
     /// Reads from a slice; [`Bytes`] fields are copied out of it.
+    #[inline]
     pub fn new(input: &'de [u8], limits: &Limits) -> Self {
         Self {
             rest: input,
@@ -44,16 +45,19 @@ impl<'de> Reader<'de> {
     }
 
     /// Reads from a counted buffer; [`Bytes`] fields become slices of it.
+    #[inline]
     pub fn from_bytes(input: &'de Bytes, limits: &Limits) -> Self {
         Self { source: Some(input), ..Self::new(input, limits) }
     }
 
     /// How many bytes are left.
+    #[inline]
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
 
     /// Whether nothing is left.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -269,6 +273,7 @@ impl<'de> Reader<'de> {
     ///
     /// # Errors
     /// [`DecodeErrorKind::TrailingBytes`] if something is.
+    #[inline]
     pub fn finish(&self) -> Result<(), DecodeError> {
         match self.rest.len() {
             0 => Ok(()),
