@@ -45,7 +45,7 @@ pub use nalix_core::{
     link, packet, packet_controller, wire,
 };
 
-pub use nalix_core::{Bytes, Stream};
+pub use nalix_core::{Bytes, Stream, stream};
 
 pub use self::{
     builder::{Client, ClientBuilder},

@@ -24,6 +24,7 @@ pub mod registry;
 pub mod schema;
 pub mod session;
 mod status;
+pub mod stream;
 pub mod wire;
 
 /// Makes a type a value that can travel: what it is made of, in the order in which it is written.

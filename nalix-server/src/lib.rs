@@ -77,7 +77,7 @@ pub use nalix_core::{
     packet, packet_controller, wire,
 };
 
-pub use nalix_core::{Bytes, Stream};
+pub use nalix_core::{Bytes, Stream, stream};
 
 pub use self::{
     builder::{Cores, ServerBuilder},
