@@ -23,6 +23,7 @@ pub mod record;
 pub mod registry;
 pub mod schema;
 pub mod session;
+mod setters;
 mod status;
 pub mod stream;
 pub mod wire;

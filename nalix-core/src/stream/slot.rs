@@ -28,14 +28,15 @@ impl<T> Yielder<T> {
     ///
     /// Cancel safe: dropped before it is done, it has handed out nothing, unless the item has been taken.
     pub fn send(&mut self, item: T) -> Put<'_, T> {
-        Put { place: &self.place, item: Some(item), lies_there: false }
+        Put { yielder: self, item: Some(item), lies_there: false }
     }
 }
 
 /// The future of an item that is handed out: done when the stream is asked for the next one.
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct Put<'a, T> {
-    place: &'a Place<T>,
+    /// Nobody else hands out meanwhile.
+    yielder: &'a mut Yielder<T>,
     item: Option<T>,
     /// Whether the item is in the place, or was there and has been taken.
     lies_there: bool,
@@ -55,7 +56,7 @@ impl<T> Future for Put<'_, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        let mut state = this.place.lock();
+        let mut state = this.yielder.place.lock();
         if this.lies_there && state.item.is_none() {
             this.lies_there = false;
             return Poll::Ready(());
@@ -82,7 +83,7 @@ impl<T> Future for Put<'_, T> {
 impl<T> Drop for Put<'_, T> {
     fn drop(&mut self) {
         if self.lies_there {
-            let item = self.place.lock().item.take();
+            let item = self.yielder.place.lock().item.take();
             // Outside of the lock: it is the user's.
             drop(item);
         }
