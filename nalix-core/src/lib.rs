@@ -16,6 +16,7 @@ pub mod error;
 pub mod frame;
 pub mod handshake;
 mod id;
+pub mod limit;
 pub mod link;
 pub mod packet;
 mod peer;

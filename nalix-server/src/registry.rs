@@ -292,7 +292,7 @@ mod tests {
     #[tokio::test]
     #[ignore = "measures, and asserts nothing"]
     async fn costs() {
-        const TURNS: u32 = 1_000_000;
+        const TURNS: u32 = 10_000;
         let registry = Registry::new();
         let mut ids = Vec::new();
         for _ in 0..5_000 {
@@ -303,9 +303,14 @@ mod tests {
         }
         let [other, _] = pair().await;
         let time = |what: &str, mut f: Box<dyn FnMut(u32) + '_>| {
-            let start = Instant::now();
-            (0..TURNS).for_each(&mut f);
-            println!("{what}: {:.1} ns", start.elapsed().as_nanos() as f64 / f64::from(TURNS));
+            let mut round = || {
+                let start = Instant::now();
+                (0..TURNS).for_each(&mut f);
+                start.elapsed().as_nanos() as f64 / f64::from(TURNS)
+            };
+            // Whatever else the machine does counts in some of them.
+            let fastest = (0..100).map(|_| round()).fold(f64::INFINITY, f64::min);
+            println!("{what}: {fastest:.1} ns, at best");
         };
         let id = |n: u32| ids[n as usize % ids.len()];
         time("contains", Box::new(|n| assert!(black_box(registry.contains(black_box(id(n)))))));

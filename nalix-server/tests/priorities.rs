@@ -501,7 +501,7 @@ async fn chunks_of_a_call_that_is_answered_do_not_reach_the_next_call() {
         soon(upload.send(&vec![n; 1_000])).await.unwrap();
     }
     let answer = frame(Head::of_call(FrameKind::Reply, asked.id), &to_vec(&5u32).unwrap());
-    peer.send(&[answer.clone()]).await;
+    peer.send(&[answer]).await;
     let finished = soon(upload.finish()).await;
     assert_eq!(finished, Ok(5));
     let mut call = pin!(session.request(GiveHigh(9)).into_future());

@@ -295,7 +295,7 @@ async fn over_real_sockets_nothing_is_left_when_links_are_cut() {
         link.write_all(&[]).await.unwrap();
         soon(async {
             while handle.connection_count() < n {
-                tokio::task::yield_now().await
+                tokio::task::yield_now().await;
             }
         })
         .await;
@@ -304,7 +304,7 @@ async fn over_real_sockets_nothing_is_left_when_links_are_cut() {
     }
     soon(async {
         while handle.reassembly_bytes() < 10 * 5 * FRAGMENT {
-            tokio::task::yield_now().await
+            tokio::task::yield_now().await;
         }
     })
     .await;
@@ -312,7 +312,7 @@ async fn over_real_sockets_nothing_is_left_when_links_are_cut() {
     drop(links);
     soon(async {
         while handle.reassembly_bytes() > 0 {
-            tokio::task::yield_now().await
+            tokio::task::yield_now().await;
         }
     })
     .await;

@@ -18,7 +18,8 @@ use crate::{
 /// It is a packet itself, of the same opcode and kind as `P`: what sends or asks with a `P` takes an `Encoded<P>`, and
 /// copies bytes where it would encode. Those of over 16 KiB are not even copied until their fragments are written, so all
 /// connections that they wait for share them. What `P` says of its encryption, its compression and its priority holds for it;
-/// one that is compressed is so from the start, once and not for each connection.
+/// one that is compressed is so from the start, once and not for each connection. A connection encodes and compresses what it
+/// is given while it is locked; where packets of megabytes would keep others waiting by that, make them an `Encoded` first.
 ///
 /// ```
 /// use nalix_core::{Connection, Encoded, packet};

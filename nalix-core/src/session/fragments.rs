@@ -47,14 +47,15 @@ impl Outbound {
     /// Whether a message of about `len` bytes that goes in fragments may be appended. One may whenever no other waits.
     pub fn has_large_room(&self, len: usize) -> bool {
         self.queues.as_ref().is_none_or(|queues| {
-            queues.len() == 0 || queues.len().checked_add(len).is_some_and(|sum| sum <= self.large_room)
+            queues.large_len() == 0
+                || queues.large_len().checked_add(len).is_some_and(|sum| sum <= self.large_room)
         })
     }
 
     /// How many bytes wait of messages that go in fragments.
     #[inline]
     pub fn large_len(&self) -> usize {
-        self.queues.as_ref().map_or(0, |queues| queues.len())
+        self.queues.as_ref().map_or(0, |queues| queues.large_len())
     }
 
     /// The opcodes of the one-way packets that go in fragments and have not gone yet, in no order and some more than once.
@@ -155,7 +156,7 @@ impl Outbound {
         let mut left = BURST.saturating_sub(ahead);
         // What has been appended so far must not have to wait for a fragment to be opened.
         // At once: a buffer that grows step by step ends at twice what it needs.
-        let waiting = queues.len().min(left);
+        let waiting = queues.large_len().min(left);
         self.buf.reserve(waiting + waiting.div_ceil(frame::FRAGMENT) * BESIDE);
         let mut small = true;
         while left > 0

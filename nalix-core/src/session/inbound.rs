@@ -6,17 +6,16 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::{
     MAX_RECORD,
-    assembly::{Assembled, Assembly, Room, Start},
+    assembly::Assembly,
     budget::{ReassemblyBudget, Share},
     max_error, max_items,
 };
 use crate::{
     CallId, Opcode,
     error::ProtocolError,
-    frame::{self, Control, Entries, FRAGMENT, FrameKind, Metadata, Parsed, compress::Compressed},
+    frame::{self, Control, Entries, FRAGMENT, FrameKind, Metadata},
     handshake::Sealing,
     record::{self, Opener, RecordKind},
-    wire::varint,
 };
 
 /// A frame that has arrived, or a message that has arrived in several. The payload of one frame is a slice of the receive
@@ -415,64 +414,6 @@ impl Inbound {
         Ok(true)
     }
 
-    /// Takes a frame that is not a whole message as it stands there. Returns whether it makes one, which `whole` is then.
-    #[inline(never)]
-    fn split_unusual(&mut self, parsed: Parsed, whole: &mut Frame) -> Result<bool, ProtocolError> {
-        let frame::Head { compressed, more, .. } = parsed.head;
-        if compressed && !self.inflates {
-            return Err(ProtocolError::BadFrame { what: "compressed message, which was not agreed on" });
-        }
-        let made = match compressed && !more {
-            true => Some(self.split_compressed(parsed)?),
-            false => self.split_fragment(parsed)?,
-        };
-        let Some(made) = made else { return Ok(false) };
-        *whole = made;
-        Ok(true)
-    }
-
-    /// Puts a fragment where it belongs. Returns the message if this was its end.
-    fn split_fragment(&mut self, parsed: Parsed) -> Result<Option<Frame>, ProtocolError> {
-        let Parsed { head, payload } = parsed;
-        self.at = payload.end;
-        let mut bytes = &self.body[payload];
-        let assembly = self.assembly.get_or_insert_default();
-        let announced = self.reassembly.saturating_sub(self.held);
-        let room = Room { announced, held: self.held, share: &mut self.share };
-        let done = if head.kind == FrameKind::Continue {
-            assembly.go_on(head.id.get(), head.more, self.sealed, bytes, room)?
-        } else {
-            let (slot, total);
-            (slot, bytes) = short_varint(bytes)?;
-            (total, bytes) = short_varint(bytes)?;
-            let (mut metadata, mut entries) = (Metadata::default(), None);
-            if head.metadata {
-                let block = Metadata::split(bytes)?;
-                (metadata, entries) = (block.metadata, block.entries());
-                bytes = &bytes[block.len..];
-            }
-            let total = total as usize;
-            let found = if head.compressed { Compressed::split(bytes, total)?.len } else { total };
-            let limit = max_message(head.kind, self.max_message);
-            if found > limit {
-                return Err(ProtocolError::MessageTooLarge { found, limit });
-            }
-            let sealed = self.sealed;
-            let start = Start { head, sealed, metadata, entries, slot, total, len: found, bytes };
-            assembly.start(start, room)?
-        };
-        self.release_body();
-        let Some(Assembled { mut frame, compressed }) = done else { return Ok(None) };
-        if compressed && frame.unfinished.is_none() {
-            let message = Compressed::split(&frame.payload, frame.payload.len())?;
-            match self.inflate(message, frame.payload.len())? {
-                Ok(payload) => frame.payload = payload,
-                Err(why) => (frame.payload, frame.unfinished) = (Bytes::new(), Some(why)),
-            }
-        }
-        Ok(Some(frame))
-    }
-
     /// Lets go of the receive buffer if nothing is left in it, so that it can be used again.
     pub(super) fn release_body(&mut self) {
         if self.at == self.body.len() {
@@ -527,14 +468,6 @@ pub(super) fn max_message(kind: FrameKind, limit: usize) -> usize {
     match kind {
         FrameKind::Error | FrameKind::End => max_error(limit),
         _ => limit,
-    }
-}
-
-fn short_varint(input: &[u8]) -> Result<(u32, &[u8]), ProtocolError> {
-    let bad = ProtocolError::BadFrame { what: "bad start of a message in fragments" };
-    match varint::split(input) {
-        Ok((value, rest)) => u32::try_from(value).map(|value| (value, rest)).map_err(|_| bad),
-        Err(_) => Err(bad),
     }
 }
 

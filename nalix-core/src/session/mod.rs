@@ -8,6 +8,7 @@ mod inbound;
 mod inflate;
 mod lane;
 mod outbound;
+mod partial;
 mod queues;
 mod ranked;
 
@@ -53,12 +54,6 @@ pub const MAX_RECORD: usize =
 /// or a status, which must fit however small the message limit is.
 pub const fn max_error(max_message: usize) -> usize {
     if max_message < STATUS_ROOM { STATUS_ROOM } else { max_message + 1 }
-}
-
-/// The longest item of a stream, in bytes. It has to fit a frame with its length in front, since what comes behind it must
-/// not overtake it.
-pub const fn max_item(max_message: usize) -> usize {
-    if max_message < frame::FRAGMENT - 3 { max_message } else { frame::FRAGMENT - 3 }
 }
 
 /// The longest payload of an Item frame, in bytes.

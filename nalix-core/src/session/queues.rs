@@ -94,7 +94,7 @@ impl Queues {
 
     /// How many bytes of messages wait.
     #[inline]
-    pub(super) fn len(&self) -> usize {
+    pub(super) fn large_len(&self) -> usize {
         self.bytes
     }
 
@@ -396,11 +396,11 @@ mod tests {
             queues.push(Priority::Bulk, Priority::Bulk, Message { head, ..message(3) });
         }
         slots(&mut queues, 1);
-        assert_eq!(queues.len(), 8 * FRAGMENT);
+        assert_eq!(queues.large_len(), 8 * FRAGMENT);
         assert!(queues.give_up(false, CallId::new(0)).is_none(), "it is no answer");
         assert_eq!(queues.give_up(true, CallId::new(0)).unwrap().begun, Some(3));
         assert_eq!(queues.give_up(true, CallId::new(2)).unwrap().begun, None);
-        assert_eq!(queues.len(), 3 * FRAGMENT);
+        assert_eq!(queues.large_len(), 3 * FRAGMENT);
         slots(&mut queues, 10);
         assert!(queues.is_empty() && queues.next().is_none());
     }

@@ -1,6 +1,6 @@
 //! What makes a value a packet: its opcode, the conversation it opens, its entry in the registry.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::{Expr, GenericParam, Lifetime, ext::IdentExt, spanned::Spanned};
 
@@ -42,10 +42,12 @@ pub(super) fn expand(packet: &Packet, failed: bool) -> TokenStream {
             Some(threshold) => quote!(#threshold),
             None => quote!(#krate::packet::COMPRESS_FROM),
         };
+        // A name that the user's expression cannot mean.
+        let from = Ident::new("__from", Span::mixed_site());
         quote!(
             const COMPRESS: ::core::option::Option<::core::primitive::usize> = {
-                const FROM: ::core::primitive::usize = #threshold;
-                ::core::option::Option::Some(FROM)
+                let #from: ::core::primitive::usize = #threshold;
+                ::core::option::Option::Some(#from)
             };
         )
     });

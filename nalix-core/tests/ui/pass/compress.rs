@@ -32,6 +32,12 @@ struct Translate;
 #[packet(opcode = 0x1006, compress = 1_073_741_824)]
 struct Never;
 
+#[allow(non_upper_case_globals)]
+const from: usize = 7;
+
+#[packet(opcode = 0x1008, compress = from)]
+struct Named;
+
 #[packet(opcode = 0x1007)]
 struct Open;
 
@@ -66,6 +72,7 @@ const _: () = {
     assert!(matches!(Log::COMPRESS, Some(2048)));
     assert!(matches!(Translate::COMPRESS, Some(1024)));
     assert!(matches!(Never::COMPRESS, Some(0x4000_0000)));
+    assert!(matches!(Named::COMPRESS, Some(7)));
     assert!(Open::COMPRESS.is_none());
     assert!(matches!(<Encoded<Snapshot> as Packet>::COMPRESS, Some(4096)));
     assert!(<Encoded<Open> as Packet>::COMPRESS.is_none());
@@ -75,8 +82,8 @@ fn main() {
     let mut router = Router::builder();
     router.add(Pages);
     let router = router.build().unwrap();
-    let from: Vec<_> = router.handlers().map(|spec| spec.compress).collect();
-    assert_eq!(from, [Some(1024), Some(4096), Some(0), None]);
+    let says: Vec<_> = router.handlers().map(|spec| spec.compress).collect();
+    assert_eq!(says, [Some(1024), Some(4096), Some(0), None]);
     for spec in router.handlers() {
         let route = router.route(spec.opcode).unwrap();
         assert_eq!((route.is_compressed(), router.compress(route)), (spec.compress.is_some(), spec.compress));
