@@ -62,7 +62,7 @@ pub struct Options {
     /// The largest window of a stream: how many bytes of items a peer may send on it before they are consumed here. Default
     /// 64 KiB, from 1 to 1 GiB.
     ///
-    /// A stream starts with less, as far as [`stream_budget`](Self::stream_budget) asks for it, and grows while its items are
+    /// A stream starts with less, as far as [`stream_budget`](field@Self::stream_budget) asks for it, and grows while its items are
     /// consumed quickly. Too low makes each stream wait for a round trip after so many bytes; too high lets a few streams take
     /// the whole budget.
     pub stream_window: usize,
