@@ -126,8 +126,8 @@ pub use self::{
     handshake::{Identity, PublicKey, Sealing},
     id::{CallId, ConnectionId, Opcode},
     packet::{
-        DuplexRequest, Encoded, OneWay, Packet, Push, Request, StreamRequest, Streams, UploadRequest,
-        Uploads, Wire,
+        DuplexRequest, Encoded, NoError, OneWay, Packet, Push, Request, StreamRequest, Streams,
+        UploadRequest, Uploads, Wire,
     },
     peer::{
         Connection, Duplex, Finish, Incoming, Lag, Lagged, Listener, OpenBuilder, OpenFuture, Opens,
