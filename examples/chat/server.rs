@@ -3,8 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nalix_server::{
-    BuildError, CloseReason, ConnectionId, Context, Failure, HubExt, Join as Joined, Server, Status, Stream,
-    packet_controller, stream,
+    BuildError, CloseReason, ConnectionId, Context, Failure, HubExt, Server, Stream, packet_controller,
+    stream,
 };
 
 use crate::{
@@ -28,12 +28,9 @@ impl Chat {
         let mut rooms = self.rooms();
         let history = rooms.enter(ctx.id(), &join.name, &join.room)?;
         let group = ctx.group(join.room);
-        match group.join(ctx) {
-            Joined::Joined => {}
-            refused => {
-                drop(rooms.leave(&ctx.id()));
-                return Err(Status::unavailable(format!("no place in the group: {refused:?}")).into());
-            }
+        if let Err(refused) = group.join(ctx).ok() {
+            drop(rooms.leave(&ctx.id()));
+            return Err(refused.into());
         }
         group.send_except(&Event::Joined { name: join.name }, ctx);
         Ok(stream::iter(history))

@@ -6,7 +6,7 @@ use std::{
     task::{Poll, ready},
 };
 
-use nalix_server::{BuildError, Context, HubExt, Join, Server, Status, Stream, packet_controller, stream};
+use nalix_server::{BuildError, Context, HubExt, Server, Status, Stream, packet_controller, stream};
 
 use crate::{
     contracts::{Made, Ping, READERS, Subscribe, Tick, Watch},
@@ -46,10 +46,7 @@ impl Ticker {
 
     #[packet]
     fn subscribe(&self, ctx: &Context, Subscribe { symbol }: Subscribe) -> Result<(), Status> {
-        match ctx.group(symbol).join(ctx) {
-            Join::Joined | Join::Already => Ok(()),
-            refused => Err(Status::unavailable(format!("no place in the group: {refused:?}"))),
-        }
+        ctx.group(symbol).join(ctx).ok()
     }
 
     #[packet]
