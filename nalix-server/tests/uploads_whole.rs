@@ -144,7 +144,7 @@ async fn an_answer_does_not_wait_for_chunks_that_never_come() {
     let upload = client.upload(Sum { limit: 5 }).await.unwrap();
     let chunks = stream::generate(async |mut chunks| {
         chunks.send(vec![0; 6]).await;
-        pending().await
+        pending::<()>().await;
     });
     let refused = soon(upload.finish_with(chunks)).await;
     assert_eq!(refused, Err(RequestError::Application(Refusal::TooLong(6))));
@@ -212,7 +212,7 @@ async fn the_deadline_holds_while_no_chunk_comes_and_while_none_is_taken() {
     let upload = client.upload(ALL).timeout(Duration::from_secs(5)).await.unwrap();
     let nothing = stream::generate(async |mut chunks| {
         chunks.send(vec![0; 10]).await;
-        pending().await
+        pending::<()>().await;
     });
     assert_eq!(soon(upload.finish_with(nothing)).await, Err(RequestError::Timeout));
     assert_eq!(started.elapsed().as_secs(), 5);
