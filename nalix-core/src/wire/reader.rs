@@ -148,7 +148,7 @@ impl<'de> Reader<'de> {
     /// # Errors
     /// As [`Reader::varint`]; [`DecodeErrorKind::Truncated`] if the bytes left cannot hold that many items;
     /// [`DecodeErrorKind::TooLong`] if the count is above the limit of [`Reader::with_max_len`], or the items may take
-    /// no bytes and are more than [`Limits::max_empty_items`] and the input together justify.
+    /// no bytes and are more than [`Limits::max_empty_items`](field@Limits::max_empty_items) and the input together justify.
     #[inline]
     pub fn count<T: Decode<'de>>(&mut self) -> Result<usize, DecodeError> {
         let found = self.varint()?;
@@ -207,7 +207,7 @@ impl<'de> Reader<'de> {
     /// Runs `inner` one level deeper. Every container does, so that no recursive type escapes the bound.
     ///
     /// # Errors
-    /// [`DecodeErrorKind::TooDeep`] beyond [`Limits::max_depth`], and whatever `inner` fails with.
+    /// [`DecodeErrorKind::TooDeep`] beyond [`Limits::max_depth`](field@Limits::max_depth), and whatever `inner` fails with.
     #[inline]
     pub fn nested<T>(
         &mut self,
