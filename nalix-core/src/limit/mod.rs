@@ -1,14 +1,17 @@
-//! How often something may happen: rates, the buckets that keep them, buckets by key, and circuit breakers.
+//! How often something may happen: rates, the buckets that keep them, buckets by key, what an address counts as, and circuit
+//! breakers.
 //!
 //! Nothing in here has a clock or a lock that is held for long: time is a parameter, and whoever calls decides what a
 //! refusal means.
 
+mod address;
 mod breaker;
 mod bucket;
 mod keyed;
 mod rate;
 
 pub use self::{
+    address::AddressKey,
     breaker::{Breaker, BreakerOptions, Passed},
     bucket::{Bucket, Refused},
     keyed::KeyedLimiter,
