@@ -8,12 +8,16 @@ mod address;
 mod breaker;
 mod bucket;
 mod keyed;
+mod levels;
+mod places;
 mod rate;
 
+pub(crate) use self::levels::Levels;
 pub use self::{
     address::AddressKey,
     breaker::{Breaker, BreakerOptions, Passed},
     bucket::{Bucket, Refused},
     keyed::KeyedLimiter,
+    places::{Full, Place, Places},
     rate::{ParseRateError, Rate},
 };

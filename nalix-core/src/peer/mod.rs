@@ -24,6 +24,7 @@ mod response;
 mod resumption;
 mod send;
 mod shared;
+mod standing;
 mod waiters;
 
 pub(crate) use self::{
