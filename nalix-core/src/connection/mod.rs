@@ -23,6 +23,7 @@ mod options;
 mod patience;
 mod phase;
 mod pushes;
+mod reading;
 mod running;
 mod streams;
 mod timer;
