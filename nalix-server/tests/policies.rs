@@ -14,12 +14,12 @@ use std::{
 };
 
 use nalix_client::{Client, Session};
-use nalix_core::{link::memory, packet::NoError};
+use nalix_core::{frame::FrameKind, link::memory, packet::NoError};
 use nalix_server::{
-    Advice, Check, Code, Context, Opcode, Options, Permission, RequestError, ServerHandle, Status, packet,
+    Advice, Check, Code, Context, Options, Permission, RequestError, ServerHandle, Status, packet,
     packet_controller,
 };
-use support::{RawPeer, Recorder, notify, request, server, session, soon, status, until};
+use support::{RawPeer, Recorder, notify, request, server, session, soon, until};
 use tokio::time::{advance, sleep};
 
 #[packet(opcode = 0x1001, reply = ())]
@@ -206,8 +206,8 @@ async fn packets_behind_a_login_in_one_flight_have_what_it_gives() {
 async fn a_payload_that_does_not_decode_is_not_looked_at_without_permission() {
     let (_, server) = game().await;
     let mut peer = RawPeer::connect(&server).await;
-    peer.send(&request(0, Opcode::new(0x1002), &[])).await;
-    assert_eq!(status(&peer.frame().await).code, Code::PermissionDenied);
+    peer.send(&[request(0, 0x1002, &[])]).await;
+    assert_eq!(peer.status(0).await.code, Code::PermissionDenied);
 }
 
 #[tokio::test(start_paused = true)]
@@ -245,11 +245,11 @@ async fn a_packet_may_have_as_many_bytes_as_it_says_and_no_more() {
     let (_, server) = game().await;
     let mut peer = RawPeer::connect(&server).await;
     // Not a list of bytes at all, so whoever decodes it says so.
-    peer.send(&request(0, Opcode::new(0x1005), &[0xff; 9])).await;
-    let answer = status(&peer.frame().await);
+    peer.send(&[request(0, 0x1005, &[0xff; 9])]).await;
+    let answer = peer.status(0).await;
     assert_eq!((answer.code, answer.advice), (Code::ResourceExhausted, Advice::GiveUp));
-    peer.send(&request(1, Opcode::new(0x1005), &[0xff; 8])).await;
-    assert_eq!(status(&peer.frame().await).code, Code::Malformed);
+    peer.send(&[request(1, 0x1005, &[0xff; 8])]).await;
+    assert_eq!(peer.status(1).await.code, Code::Malformed);
 }
 
 #[tokio::test(start_paused = true)]
@@ -388,13 +388,14 @@ async fn refused_one_way_packets_are_traced_once_a_second_and_not_answered() {
     let lines =
         || recorder.lines().iter().filter(|line| line.text.contains("one-way packets are refused")).count();
     for _ in 0..100 {
-        peer.send(&notify(Opcode::new(0x100b), &[1])).await;
+        peer.send(&[notify(&Note(1))]).await;
     }
-    peer.send(&request(0, Opcode::new(0x1007), &[])).await;
-    assert_eq!(peer.frame().await.id.get(), 0, "the only answer");
+    peer.send(&[request(0, 0x1009, &[])]).await;
+    let answer = peer.frame().await.unwrap();
+    assert_eq!((answer.kind, answer.id.get()), (FrameKind::Reply, 0), "the only answer");
     assert_eq!((game.runs.load(SeqCst), lines()), (3, 1));
     advance(Duration::from_secs(2)).await;
-    peer.send(&notify(Opcode::new(0x100b), &[1])).await;
+    peer.send(&[notify(&Note(1))]).await;
     until("the next line is written", || lines() == 2).await;
     assert!(
         recorder.lines().iter().any(|line| line.text.contains("earlier=96")),
