@@ -159,7 +159,7 @@ impl Guard {
         // Gives the place back, too, if the breaker is open.
         let mut held = Held { guard: Arc::clone(self), trying: None };
         if let Some(breaker) = &self.breaker {
-            match breaker.enter(now()) {
+            match breaker.enter(now) {
                 Ok(trying) => held.trying = Some(trying),
                 Err(after) => return Err(broken(after)),
             }
@@ -224,7 +224,7 @@ impl Held {
 
     fn report(&mut self, success: Option<bool>) {
         if let (Some(trying), Some(breaker)) = (self.trying.take(), &self.guard.breaker) {
-            breaker.settle(trying, success, now());
+            breaker.settle(trying, success, now);
         }
     }
 }

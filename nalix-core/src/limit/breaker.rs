@@ -1,7 +1,10 @@
 //! A circuit breaker.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -26,6 +29,8 @@ impl Default for BreakerOptions {
 #[derive(Debug)]
 pub struct Breaker {
     options: BreakerOptions,
+    /// Whether it is closed and nothing has failed, so that there is nothing to look at behind the lock. Set under it.
+    calm: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -52,7 +57,8 @@ impl Breaker {
     /// A closed one.
     pub fn new(options: BreakerOptions) -> Self {
         let options = BreakerOptions { failures: options.failures.max(1), ..options };
-        Self { options, state: Mutex::new(State { failures: 0, until: None, trying: false }) }
+        let state = State { failures: 0, until: None, trying: false };
+        Self { options, calm: AtomicBool::new(true), state: Mutex::new(state) }
     }
 
     /// Asks whether a call may pass.
@@ -60,13 +66,18 @@ impl Breaker {
     /// # Errors
     /// The time after which to try again, if it may not.
     pub fn pass(&self, now: Instant) -> Result<Passed<'_>, Duration> {
-        self.enter(now).map(|trying| Passed { breaker: self, settled: false, trying })
+        self.enter(|| now).map(|trying| Passed { breaker: self, settled: false, trying })
     }
 
     /// As [`Breaker::pass`]: whether the call is the one that tries. [`Breaker::settle`] must follow.
-    pub(crate) fn enter(&self, now: Instant) -> Result<bool, Duration> {
+    #[inline]
+    pub(crate) fn enter(&self, now: impl FnOnce() -> Instant) -> Result<bool, Duration> {
+        if self.calm.load(Ordering::Acquire) {
+            return Ok(false);
+        }
         let mut state = self.lock();
         let Some(until) = state.until else { return Ok(false) };
+        let now = now();
         if now < until {
             return Err(until - now);
         }
@@ -79,7 +90,12 @@ impl Breaker {
     }
 
     /// Says how a call has ended; `None` if nobody knows.
-    pub(crate) fn settle(&self, trying: bool, success: Option<bool>, now: Instant) {
+    #[inline]
+    pub(crate) fn settle(&self, trying: bool, success: Option<bool>, now: impl FnOnce() -> Instant) {
+        // One that fails meanwhile has failed after this.
+        if success == Some(true) && !trying && self.calm.load(Ordering::Acquire) {
+            return;
+        }
         let Some(success) = success else {
             if trying {
                 // The next one may try, at once: nothing is known yet.
@@ -92,19 +108,22 @@ impl Breaker {
             // A call from before it opened says nothing of how things are now.
             if trying || state.until.is_none() {
                 *state = State { failures: 0, until: None, trying: false };
+                self.calm.store(true, Ordering::Release);
             }
             return;
         }
+        self.calm.store(false, Ordering::Release);
         state.failures = state.failures.saturating_add(1);
         if trying || (state.until.is_none() && state.failures >= self.options.failures) {
             state.trying = false;
-            self.open(&mut state, now);
+            self.open(&mut state, now());
         }
     }
 
     /// A call has failed of which it is not known any more whether it has tried.
     pub(crate) fn fail(&self, now: Instant) {
         let mut state = self.lock();
+        self.calm.store(false, Ordering::Release);
         state.failures = state.failures.saturating_add(1);
         let opens = match state.until {
             Some(until) => until <= now,
@@ -135,14 +154,14 @@ impl Passed<'_> {
     /// Says how the call has ended.
     pub fn done(mut self, success: bool, now: Instant) {
         self.settled = true;
-        self.breaker.settle(self.trying, Some(success), now);
+        self.breaker.settle(self.trying, Some(success), || now);
     }
 }
 
 impl Drop for Passed<'_> {
     fn drop(&mut self) {
         if !self.settled {
-            self.breaker.settle(self.trying, None, Instant::now());
+            self.breaker.settle(self.trying, None, Instant::now);
         }
     }
 }
