@@ -94,10 +94,14 @@ async fn calls_that_meet_their_policy_allocate_nothing() {
         limiter.take(bench.context.connection(), now).unwrap();
     };
     calls();
-    HEAP.reset_peak_usage();
-    let before = HEAP.current_usage();
-    (0..1_000).for_each(|_| calls());
-    assert_eq!((HEAP.current_usage(), HEAP.peak_usage()), (before, before));
+    // Other threads, such as that of the test's runner, allocate now and then: calls that did would do so every time.
+    let quiet = (0..20).any(|_| {
+        HEAP.reset_peak_usage();
+        let before = HEAP.current_usage();
+        (0..100).for_each(|_| calls());
+        (HEAP.current_usage(), HEAP.peak_usage()) == (before, before)
+    });
+    assert!(quiet, "every hundred calls allocate");
 }
 
 /// For people: `cargo test --release -p nalix-server --test policies_memory -- --ignored --nocapture`.

@@ -42,7 +42,7 @@ impl<L: Link> Driver<L> {
     }
 
     /// Lets the policies know of the calls among those answered that were stopped for their sake.
-    pub(super) fn note_overdue(&mut self, now: Instant) {
+    pub(super) fn note_overdue(&self, now: Instant) {
         for (ticket, _) in &self.answered {
             if let Some((guard, _)) = ticket.limited.and_then(|route| self.router.guard(route)) {
                 guard.overdue(now.into_std());

@@ -189,7 +189,7 @@ pub(super) fn settings(krate: &TokenStream, keys: &PolicyKeys) -> TokenStream {
     let mut cx = Ctxt::default();
     let mut steps = Vec::new();
     let mut step = |name: TokenStream, args: TokenStream| {
-        steps.push(quote!(let __policy = #policy::#name(__policy, #args);))
+        steps.push(quote!(let __policy = #policy::#name(__policy, #args);));
     };
     let mut time = |text: &LitStr| values::millis(&mut cx, text).map(|millis| duration(krate, millis));
     if let Some((_, permission)) = &keys.permission {
