@@ -24,6 +24,7 @@ use crate::{
     controller::{self, HookFuture, Router, caught},
     error::ProtocolError,
     frame::Control,
+    limit::Levels,
     link::Link,
     peer::{Arrival, Commands, Shared},
     session::{Cover, Inbound, ReassemblyBudget},
@@ -48,6 +49,8 @@ pub struct Driver<L> {
     pub(super) inbox: Inbox,
     pub(super) phase: Phase,
     pub(super) patience: Patience,
+    /// The buckets of handlers whose rates are kept for each connection.
+    pub(super) levels: Levels,
     /// Hooks that must be done before the first packet is handled.
     hooks: Option<HookFuture>,
     hooks_run: usize,
@@ -117,6 +120,7 @@ impl<L: Link> Driver<L> {
             inbox,
             phase: Phase::Open,
             patience: Patience::new(options.max_malformed),
+            levels: Levels::default(),
             hooks: None,
             hooks_run: 0,
             writing: Vec::new(),
@@ -323,6 +327,7 @@ impl<L: Link> Driver<L> {
         let next = self.shared.expire(now, &mut self.wakers);
         self.wake_callers();
         let next_in = self.inbox.expire(now, &mut self.answered);
+        self.note_overdue(now);
         self.send_answered();
         for deadline in [next, next_in].into_iter().flatten() {
             self.timer.arm(deadline);

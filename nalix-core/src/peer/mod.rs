@@ -26,6 +26,7 @@ mod response;
 mod resumption;
 mod send;
 mod shared;
+mod standing;
 mod waiters;
 
 pub(crate) use self::{

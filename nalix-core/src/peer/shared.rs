@@ -22,11 +22,12 @@ use super::{
     number::Number,
     push::Pushes,
     resumption::Resumption,
+    standing::Standing,
     waiters::{Ticket, Waiters},
 };
 use crate::{
     handshake::{PublicKey, Sealing, Terms},
-    link::TryWrite,
+    link::{Transport, TryWrite},
     packet::Priority,
     session::Outbound,
     status::{CloseCode, CloseReason},
@@ -38,6 +39,7 @@ pub(crate) struct Setup {
     pub(crate) number: Number,
     pub(crate) peer_addr: Option<SocketAddr>,
     pub(crate) local_addr: Option<SocketAddr>,
+    pub(crate) transport: Transport,
     pub(crate) terms: Terms,
     /// The key that the peer has proven to have.
     pub(crate) peer_key: Option<PublicKey>,
@@ -63,6 +65,7 @@ pub(crate) struct Setup {
 pub(crate) struct Shared {
     pub(crate) setup: Setup,
     pub(super) attributes: Attributes,
+    pub(super) standing: Standing,
     pub(crate) pushes: Arc<Pushes>,
     pub(super) closed: watch::Sender<Option<CloseReason>>,
     /// Whether the driver has bytes at hand that come before what is in the outbox. It sets this under the lock.
@@ -158,6 +161,7 @@ impl Shared {
             closed: None,
         };
         Self {
+            standing: Standing::new(setup.peer_key.as_ref()),
             setup,
             attributes: Attributes::default(),
             pushes: Arc::new(Pushes::new()),
