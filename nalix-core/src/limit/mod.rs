@@ -8,6 +8,7 @@ mod address;
 mod breaker;
 mod bucket;
 mod keyed;
+mod level;
 mod rate;
 
 pub use self::{
@@ -15,5 +16,6 @@ pub use self::{
     breaker::{Breaker, BreakerOptions, Passed},
     bucket::{Bucket, Refused},
     keyed::KeyedLimiter,
+    level::Level,
     rate::{ParseRateError, Rate},
 };
