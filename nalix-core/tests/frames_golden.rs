@@ -220,6 +220,8 @@ fn errors(golden: &Golden, head: Head) {
 fn streams(golden: &Golden, five: CallId, big: CallId) {
     let (of, upload) = (Head::of_call, Head::of_upload);
     golden.frame("two items of stream 5: 0x2a, nothing", of(FrameKind::Item, five), &[1, 0x2a, 0]);
+    golden.frame("hi! on stream 5, in two frames: the first", of(FrameKind::Item, five), b"\x04\x03");
+    golden.frame("hi! on stream 5, the second, then 0x2a", of(FrameKind::Item, five), b"hi!\x01\x2a");
     golden.frame("a chunk of upload 5: hi!", upload(FrameKind::Item, five), b"\x04\x03hi!");
     golden.frame("end of stream 5", of(FrameKind::End, five), b"");
     golden.frame("end of upload 5", upload(FrameKind::End, five), b"");

@@ -19,7 +19,7 @@ use nalix_core::{
     handshake::{Contracts, Params},
     link::memory,
     record,
-    session::{MAX_MESSAGE, max_item},
+    session::MAX_MESSAGE,
     wire::{from_slice, to_vec, varint},
 };
 use nalix_server::{
@@ -328,8 +328,7 @@ async fn everything_arrives_as_it_was_sent() {
 async fn streams_and_uploads_arrive_as_they_were_sent() {
     let both = Both::new(Pages::default()).await;
     let client = both.client().await;
-    let most = max_item(16 << 20) - 3;
-    for (count, len) in [(0, 1), (1_000, 1), (1_000, 300), (50, 5_000), (20, most as u32)] {
+    for (count, len) in [(0, 1), (1_000, 1), (1_000, 300), (50, 5_000), (20, 16_378), (5, 200_000)] {
         let mut lines = client.stream(Lines { count, len }).await.unwrap();
         let mut got = 0;
         while let Some(line) = lines.next().await {
@@ -344,7 +343,7 @@ async fn streams_and_uploads_arrive_as_they_were_sent() {
         assert_eq!(upload.finish().await, Ok(u64::from(count) * u64::from(len) + 2_000));
     }
     let (mut up, mut down) = client.duplex(Shell).await.unwrap();
-    for len in [10, 3_000, most] {
+    for len in [10, 3_000, 16_378] {
         up.send(&some(len)).await.unwrap();
         assert_eq!(down.next().await, Some(Ok(some(len))));
     }
@@ -364,7 +363,8 @@ async fn items_travel_compressed_and_count_as_they_were_before() {
 
     // Items beyond the credit are so however short they have become.
     let mut options = Options::default();
-    options.stream_window = 10_000;
+    // So that each starts with the whole window.
+    (options.stream_window, options.max_calls) = (10_010, 100);
     let params = Params::new(MAX_MESSAGE, 100, Contracts::default()).with_compression(true);
     let (mut peer, session) = RawPeer::accept_with(options, 1 << 20, params).await;
     let mut lines = session.stream(Lines { count: 9, len: 9 }).await.unwrap();
@@ -372,7 +372,7 @@ async fn items_travel_compressed_and_count_as_they_were_before() {
     let one = to_vec(&some(5_000)).unwrap();
     let items = compressed(&[put_varint(one.len()), one].concat());
     let item = || frame(Head::of_call(FrameKind::Item, CallId::new(0)).with_compressed(), &items);
-    // 10,008 bytes, of which the last are beyond it.
+    // 10,008 bytes, which is as far as the credit goes.
     peer.send(&[item(), item()]).await;
     for _ in 0..2 {
         assert_eq!(soon(lines.next()).await, Some(Ok(some(5_000))));

@@ -189,7 +189,8 @@ async fn an_upload_that_is_refused_on_the_way_stops_its_sender() {
 async fn nobody_reads_and_the_sender_waits_with_bounded_memory() {
     let controller = Sink::default();
     let mut options = Options::default();
-    options.stream_window = 10_000;
+    // So that each starts with the whole window.
+    (options.stream_window, options.max_calls) = (10_000, 100);
     let both = Both::with(controller.clone(), options).await;
     let client = both.client().await;
     let mut upload = client.upload(Stuck).await.unwrap();

@@ -1,5 +1,5 @@
-//! Writes the seeds of the targets `hello` and `sealed`, of hellos for `handshake` and of secured connections
-//! for `connection` into their corpora:
+//! Writes the seeds of the targets `hello` and `sealed`, of hellos for `handshake`, and of streams and of secured
+//! connections for `connection` into their corpora:
 //!
 //!     cargo run --manifest-path nalix-core/fuzz/Cargo.toml --example seeds
 //!
@@ -14,11 +14,13 @@ use std::{
 };
 
 use nalix_core::{
+    CallId, Opcode,
+    frame::{self, FrameKind, Head},
     handshake::{
         ClientSecurity, Contracts, Hello, Identity, Initiator, Offer, Params, Pinned, PublicKey, Responder,
         Sealing, ServerSecurity, SessionId, SessionRecord, SessionTicket, TicketId,
     },
-    record::{HEADER, Key, Suites},
+    record::{self, HEADER, Key, RecordKind, Suites},
     registry::Registry,
 };
 
@@ -28,6 +30,7 @@ use nalix_fuzz as _;
 fn main() {
     hello();
     sealed();
+    streams();
     connection();
 }
 
@@ -144,6 +147,82 @@ fn sealed() {
         for (change, bytes) in changes {
             write("sealed", &format!("sent-{name}-{change}"), &[&[sealing, 0, 10], &short, bytes]);
         }
+    }
+}
+
+/// Seeds of streams, over links and in steps of several widths.
+fn streams() {
+    let frame = |head: Head, payload: &[u8]| {
+        let mut out = Vec::new();
+        frame::put_head(&mut out, head);
+        out.push(payload.len() as u8);
+        out.extend_from_slice(payload);
+        out
+    };
+    let of = |kind, id| Head::of_call(kind, CallId::new(id));
+    let upload = |kind, id| Head::of_upload(kind, CallId::new(id));
+    let ask =
+        |id, opcode, payload: &[u8]| frame(Head::request(CallId::new(id), Opcode::new(opcode)), payload);
+    // How many items of what size.
+    let walk = |id, count: u8, size: u16| {
+        let [low, high] = size.to_le_bytes();
+        ask(id, 0x1005, &[count, low, high])
+    };
+    let credit = |id, bytes: &[u8]| frame(of(FrameKind::Credit, id), bytes);
+    let chunk = |id, bytes: &[u8]| frame(upload(FrameKind::Item, id), bytes);
+    let end = |id| frame(upload(FrameKind::End, id), &[]);
+    let seeds: [(&str, Vec<Vec<u8>>); 12] = [
+        ("walk", vec![walk(1, 5, 8), walk(2, 0, 0), walk(3, 255, 0)]),
+        ("credit", vec![walk(1, 20, 60), credit(1, &[0x80, 2]), credit(1, &[0xe8, 7])]),
+        (
+            "errors",
+            vec![walk(1, 220, 0), credit(1, &[0x80, 0x80, 4]), walk(2, 9, 4_999), credit(2, &[0xff, 0x7f])],
+        ),
+        ("late", vec![walk(1, 9, 7), frame(of(FrameKind::Cancel, 1), &[]), credit(1, &[9]), walk(2, 3, 1)]),
+        (
+            "gather",
+            vec![
+                ask(1, 0x1006, &[9]),
+                chunk(1, &[1, 0, 1, 0]),
+                chunk(1, &[11, 1, 1, 0, 0]),
+                chunk(1, &[0, 5, 0, 0, 0, 9, 9, 1, 0]),
+                end(1),
+            ],
+        ),
+        ("stopped", vec![ask(1, 0x1006, &[1]), chunk(1, &[1, 0, 1, 0]), ask(2, 0x1006, &[0]), end(2)]),
+        (
+            "mirror",
+            vec![
+                ask(1, 0x1007, &[]),
+                chunk(1, &[3, 2, 7, 7, 1, 0]),
+                chunk(1, &[6, 5, 1]),
+                chunk(1, &[2, 3, 4, 5]),
+                end(1),
+            ],
+        ),
+        (
+            "mirrors",
+            vec![
+                ask(1, 0x1007, &[]),
+                ask(2, 0x1007, &[]),
+                chunk(2, &[1, 0]),
+                chunk(1, &[2, 1, 9]),
+                end(2),
+                end(1),
+            ],
+        ),
+        (
+            "given-up",
+            vec![ask(1, 0x1007, &[]), chunk(1, &[2, 1, 9]), frame(upload(FrameKind::End, 1), &[0, 1, 0, 0])],
+        ),
+        ("overdrawn", vec![ask(1, 0x1007, &[]), chunk(1, &[60; 61]), chunk(1, &[60; 61])]),
+        ("window", vec![ask(1, 0x1006, &[200]), chunk(1, &[1, 0].repeat(30)), chunk(1, &[1, 0].repeat(20))]),
+        ("secret", vec![ask(1, 0x1008, &[]), chunk(1, &[3, 2, 7, 7]), end(1)]),
+    ];
+    for (name, frames) in seeds {
+        let stream = record::build(RecordKind::Plain, &frames.concat());
+        write("connection", &format!("stream-{name}"), &[&[3, 0xff], &stream]);
+        write("connection", &format!("stream-{name}-narrow"), &[&[1, 5], &stream]);
     }
 }
 

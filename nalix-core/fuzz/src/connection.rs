@@ -1,17 +1,20 @@
 //! A whole served connection that is sent any bytes behind a valid handshake: it never panics, what it says
-//! is well-formed, every call is answered at most once and as it was asked, sealed or not, and it ends when
-//! its peer does.
+//! is well-formed, every call is answered at most once and as it was asked, sealed or not, streams keep to
+//! their credit, and it ends when its peer does.
 
 use std::{
+    collections::HashMap,
     future::{Future, poll_fn},
+    pin::Pin,
     sync::{LazyLock, OnceLock},
-    task::Poll,
+    task::{Context, Poll},
     time::Duration,
 };
 
 use bytes::{BufMut, Bytes, BytesMut};
+use futures_core::Stream;
 use nalix_core::{
-    CallId, Status,
+    CallId, Failure, Incoming, Opcode, Packet, Status,
     connection::{self, Driver, Options, Serving},
     controller::Router,
     frame::{Control, FrameKind, Head, Metadata},
@@ -30,7 +33,7 @@ use tokio::{
 
 use crate::{
     secured::{self, Secured},
-    types::{Borrowed, Choice, Exact, Open, Secret, Shape},
+    types::{Borrowed, Choice, Exact, Gather, Mirror, Open, Secret, SecretMirror, Shape, Walk},
 };
 
 struct Fuzzed;
@@ -61,6 +64,76 @@ impl Fuzzed {
     #[packet]
     fn secret(&self, _packet: Secret) -> [u8; 8] {
         SECRET
+    }
+
+    #[packet]
+    async fn walk(&self, walk: Walk) -> Result<Walking, Shape> {
+        match walk.count {
+            255 => Err(Shape::Nothing),
+            _ => Ok(Walking { walk, at: 0, pause: None }),
+        }
+    }
+
+    #[packet(concurrent)]
+    async fn gather(&self, gather: Gather, mut shapes: Incoming<Shape>) -> u32 {
+        let mut n = 0;
+        while n < gather.most.into()
+            && let Some(shape) = shapes.next().await
+        {
+            n += u32::from(shape.is_ok());
+        }
+        n
+    }
+
+    #[packet]
+    fn mirror(&self, _: Mirror, chunks: Incoming<Vec<u8>>) -> Mirrored {
+        Mirrored(chunks)
+    }
+
+    #[packet(concurrent)]
+    async fn secret_mirror(&self, _: SecretMirror, chunks: Incoming<Vec<u8>>) -> Mirrored {
+        Mirrored(chunks)
+    }
+}
+
+/// As many items as asked for, of any size; some come late, and some are errors.
+struct Walking {
+    walk: Walk,
+    at: u8,
+    pause: Option<Pin<Box<tokio::time::Sleep>>>,
+}
+
+impl Stream for Walking {
+    type Item = Result<Vec<u8>, Failure<Shape>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Walk { count, size } = self.walk;
+        if let Some(pause) = &mut self.pause {
+            if pause.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.pause = None;
+        }
+        self.at += 1;
+        if self.at % 8 == 3 && size % 2 == 1 {
+            self.pause = Some(Box::pin(sleep(Duration::from_millis(1))));
+        }
+        Poll::Ready(match self.at {
+            at if at > count => None,
+            200 => Some(Err(Failure::Application(Shape::Nothing))),
+            at => Some(Ok(vec![at; usize::from(size) % 5_000])),
+        })
+    }
+}
+
+/// What comes goes back, as far as it is any good.
+struct Mirrored(Incoming<Vec<u8>>);
+
+impl Stream for Mirrored {
+    type Item = Result<Vec<u8>, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(&mut self.0).poll_next(cx).map_err(|_| Status::invalid_argument("no chunk"))
     }
 }
 
@@ -183,12 +256,35 @@ pub(crate) async fn talk(link: &mut memory::MemoryLink, bytes: &[u8], step: usiz
 
 /// What is asked of the server, as far as it is well-formed.
 pub(crate) struct Asked {
-    /// And whether each is sealed.
-    calls: Vec<(CallId, bool)>,
+    calls: Vec<Call>,
+    /// How many bytes of items may come for each id, and how many may be sent.
+    credits: HashMap<CallId, u64>,
     /// Whether nothing in it is a reason to close.
     pub(crate) well_formed: bool,
     /// Whether what is about the connection itself must be sealed.
     secured: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Call {
+    id: CallId,
+    sealed: bool,
+    /// Whether items come in answer, and whether chunks go.
+    streams: bool,
+    uploads: bool,
+}
+
+impl Call {
+    fn of(frame: &Frame) -> Self {
+        let is = |opcodes: &[Opcode]| frame.kind == FrameKind::Request && opcodes.contains(&frame.opcode);
+        let both = [Mirror::OPCODE, SecretMirror::OPCODE];
+        Self {
+            id: frame.id,
+            sealed: frame.sealed,
+            streams: is(&[Walk::OPCODE]) || is(&both),
+            uploads: is(&[Gather::OPCODE]) || is(&both),
+        }
+    }
 }
 
 impl Asked {
@@ -226,7 +322,7 @@ impl Asked {
             FrameKind::Pong | FrameKind::Ack => unsealed(frame),
             _ => false,
         };
-        let calls: Vec<_> = frames.iter().filter(answered).map(|frame| (frame.id, frame.sealed)).collect();
+        let calls: Vec<_> = frames.iter().filter(answered).map(Call::of).collect();
         let mut requests: Vec<_> =
             frames.iter().filter(|f| f.kind == FrameKind::Request).map(|f| f.id).collect();
         let before = requests.len();
@@ -235,26 +331,85 @@ impl Asked {
         // Ids that come twice may be in use when they come again, or not.
         let ids_fit =
             requests.len() == before && requests.iter().all(|id| (id.get() as usize) < options().max_calls);
-        let well_formed = well_formed && ids_fit && !frames.iter().any(ends);
-        Self { calls, well_formed, secured }
+
+        let mut credits: HashMap<CallId, u64> = HashMap::new();
+        for call in &calls {
+            *credits.entry(call.id).or_default() += u64::from(WINDOW);
+        }
+        for frame in frames.iter().filter(|frame| frame.kind == FrameKind::Credit && !frame.upload) {
+            let n = varint::split(&frame.payload).map_or(0, |(n, _)| n);
+            let credit = credits.entry(frame.id).or_default();
+            *credit = credit.saturating_add(n);
+        }
+        let credits_fit = credits.values().all(|&n| n <= u32::MAX.into());
+        let well_formed =
+            well_formed && ids_fit && credits_fit && uploads_fit(&frames, &calls) && !frames.iter().any(ends);
+        Self { calls, credits, well_formed, secured }
     }
+}
+
+/// Whether no upload can be a reason to close, whenever its parts are handled.
+fn uploads_fit(frames: &[Frame], calls: &[Call]) -> bool {
+    calls.iter().filter(|call| call.uploads).all(|call| {
+        let parts = frames.iter().filter(|frame| frame.upload && frame.id == call.id);
+        let (mut bytes, mut ended) = (0, false);
+        parts.filter(|frame| matches!(frame.kind, FrameKind::Item | FrameKind::End)).all(|frame| {
+            let fits = !ended && (frame.sealed || !call.sealed);
+            ended = frame.kind == FrameKind::End;
+            bytes += frame.payload.len();
+            fits && (ended || !frame.payload.is_empty()) && (ended || bytes <= FIRST_WINDOW)
+        })
+    })
 }
 
 /// What the server has said, and whether it is well-formed, against what it was asked.
 pub(crate) fn judge((frames, whole): (Vec<Frame>, bool), asked: &Asked) {
     assert!(whole, "what the server says is well-formed");
     let mut open = asked.calls.clone();
+    let mut credits = asked.credits.clone();
+    let mut items: HashMap<CallId, Vec<u8>> = HashMap::new();
     let mut closed = false;
     let mut ponged = false;
     for frame in frames {
         assert!(!closed, "nothing comes behind a close");
+        let find = |open: &[Call], streams: bool| {
+            open.iter().position(|call| {
+                call.id == frame.id && call.sealed == frame.sealed && (call.streams || !streams)
+            })
+        };
         match frame.kind {
             FrameKind::Reply | FrameKind::Error => {
-                let call = (frame.id, frame.sealed);
-                let at = open.iter().position(|open| *open == call).expect("an answer to no call");
+                let at = find(&open, false).expect("an answer to no call");
                 open.swap_remove(at);
                 let secret = frame.kind == FrameKind::Reply && frame.payload[..] == SECRET;
                 assert!(frame.sealed || !secret, "what must be sealed has been answered in the clear");
+            }
+            FrameKind::End => {
+                assert!(!frame.upload && frame.payload.is_empty());
+                let at = find(&open, true).expect("the end of no stream");
+                open.swap_remove(at);
+                let alone = asked.calls.iter().filter(|call| call.id == frame.id).count() == 1;
+                let mut rest = &items.remove(&frame.id).unwrap_or_default()[..];
+                while alone && !rest.is_empty() {
+                    let (len, behind) = varint::split(rest).expect("an item with a length");
+                    assert!(len <= MAX_MESSAGE as u64);
+                    rest = behind.split_at_checked(len as usize).expect("a stream that ends is whole").1;
+                }
+            }
+            FrameKind::Item => {
+                assert!(!frame.upload && !frame.payload.is_empty());
+                find(&open, true).expect("items of no stream");
+                let left = credits.get_mut(&frame.id).expect("credit");
+                *left = left.checked_sub(frame.payload.len() as u64).expect("no item without credit");
+                items.entry(frame.id).or_default().extend_from_slice(&frame.payload);
+            }
+            FrameKind::Credit | FrameKind::Cancel => {
+                assert!(frame.upload && frame.sealed == asked.secured);
+                assert!(asked.calls.iter().any(|call| call.id == frame.id && call.uploads));
+                match frame.kind {
+                    FrameKind::Cancel => assert!(frame.payload.is_empty()),
+                    _ => assert!(matches!(varint::split(&frame.payload), Ok((1.., [])))),
+                }
             }
             FrameKind::Pong => {
                 assert_eq!(frame.sealed, asked.secured);
@@ -296,6 +451,8 @@ fn options() -> Options {
     let mut options = Options::default();
     (options.max_message, options.max_calls, options.max_queued) = (MAX_MESSAGE, 8, 4);
     (options.outbox, options.max_deadline) = (300, Some(Duration::from_secs(1)));
+    // A quarter of the budget is for the uploads of eight calls.
+    (options.stream_window, options.stream_budget) = (1_000, 4 * 8 * FIRST_WINDOW);
     options
 }
 
@@ -305,10 +462,13 @@ fn contracts() -> Contracts {
 }
 
 pub(crate) fn params() -> Params {
-    Params::new(MAX_MESSAGE, 8, contracts()).with_compression(true)
+    Params::new(MAX_MESSAGE, 8, contracts()).with_streams(WINDOW as usize).with_compression(true)
 }
 
 pub(crate) const MAX_MESSAGE: usize = 4_000;
+/// How many bytes of items the peer takes on each stream at first, and the server.
+const WINDOW: u32 = 200;
+const FIRST_WINDOW: usize = 100;
 const NONCE: [u8; 8] = *b"are you?";
 const SECRET: [u8; 8] = *b"s3cr3t!!";
 /// Of virtual time: how long answers may take.

@@ -84,3 +84,28 @@ pub(crate) struct Open {
 #[packet(opcode = 0x1004, reply = [u8; 8], encrypt)]
 #[derive(Debug, PartialEq)]
 pub(crate) struct Secret;
+
+/// A packet that is answered with a stream.
+#[packet(opcode = 0x1005, stream = Vec<u8>, error = Shape)]
+#[derive(Debug, PartialEq)]
+pub(crate) struct Walk {
+    pub(crate) count: u8,
+    pub(crate) size: u16,
+}
+
+/// A packet with an upload.
+#[packet(opcode = 0x1006, upload = Shape, reply = u32)]
+#[derive(Debug, PartialEq)]
+pub(crate) struct Gather {
+    pub(crate) most: u8,
+}
+
+/// A packet with a stream in both directions.
+#[packet(opcode = 0x1007, upload = Vec<u8>, stream = Vec<u8>)]
+#[derive(Debug, PartialEq)]
+pub(crate) struct Mirror;
+
+/// The same, to come sealed.
+#[packet(opcode = 0x1008, upload = Vec<u8>, stream = Vec<u8>, encrypt)]
+#[derive(Debug, PartialEq)]
+pub(crate) struct SecretMirror;

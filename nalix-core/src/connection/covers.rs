@@ -40,6 +40,12 @@ struct Whisper(u8);
 #[packet(opcode = 0x1e05)]
 struct HandlerWhisper(u8);
 
+#[packet(opcode = 0x1e06, upload = u8, stream = u8, encrypt)]
+struct Echo;
+
+#[packet(opcode = 0x1e07, upload = u8, reply = u8, encrypt)]
+struct Sum;
+
 struct Bank(Arc<AtomicU32>);
 
 impl Bank {
@@ -71,6 +77,14 @@ impl Bank {
         self.run(n);
     }
 
+    #[packet(concurrent)]
+    async fn sum(&self, _: Sum, mut chunks: crate::Incoming<u8>) -> u8 {
+        while let Some(chunk) = chunks.next().await {
+            self.run(chunk.unwrap_or_default());
+        }
+        self.run(0)
+    }
+
     #[packet(encrypt, concurrent)]
     fn handler_whisper(&self, HandlerWhisper(n): HandlerWhisper) {
         self.run(n);
@@ -87,8 +101,8 @@ fn driver(sealing: Sealing) -> (Connection, Driver<MemoryLink>, Arc<AtomicU32>) 
         message_in: 1_000,
         calls_out: 10,
         calls_in: 10,
-        window_out: 0,
-        window_in: 0,
+        window_out: 100,
+        window_in: 100,
         compression_out: false,
         compression_in: false,
         sealing,
@@ -243,4 +257,51 @@ fn what_is_no_packet_is_not_taken_in_the_clear_on_a_secured_connection() {
         let (_connection, mut driver, _) = driver(Sealing::None);
         handle(&mut driver, frame(kind, false, payload)).unwrap();
     }
+}
+
+/// Parts of a stream are as good as an answer: what anyone can forge is not taken for those of a sealed call.
+#[test]
+fn parts_of_the_streams_of_sealed_calls_are_not_taken_in_the_clear() {
+    let parts = [
+        (FrameKind::Item, false, &[1, 7][..]),
+        (FrameKind::End, false, b""),
+        (FrameKind::Credit, true, &[1]),
+        (FrameKind::Cancel, true, b""),
+    ];
+    for (kind, upload, payload) in parts {
+        for sealing in [Sealing::Marked, Sealing::All] {
+            let (connection, mut driver, _) = driver(sealing);
+            let Poll::Ready(Ok((_chunks, mut items))) = poll(&mut connection.duplex(Echo).into_future())
+            else {
+                panic!("not sent");
+            };
+            assert_eq!(said(&driver).len(), 1);
+            if let Err(error) = handle(&mut driver, Frame { upload, ..frame(kind, false, payload) }) {
+                driver.refuse_peer(&error);
+            }
+            driver.deliver_answers();
+            assert!(poll(&mut pin!(items.next())).is_pending(), "a forged {kind:?} has been believed");
+            let said = said(&driver);
+            let [(FrameKind::Control, goodbye)] = &said[..] else { panic!("{kind:?}: {said:?}") };
+            let Ok(Control::Close(reason)) = Control::decode(goodbye) else { panic!("{goodbye:?}") };
+            assert_eq!(reason.code, CloseCode::EncryptionRequired, "{kind:?}");
+        }
+    }
+    // The same from the side that asked, about an upload that came sealed.
+    for (kind, payload) in [(FrameKind::Item, &[1, 7][..]), (FrameKind::End, b"")] {
+        let (_connection, mut driver, runs) = driver(Sealing::Marked);
+        handle(&mut driver, packet(FrameKind::Request, true, &Sum)).unwrap();
+        driver.inbox.poll_running(&mut Vec::new());
+        handle(&mut driver, Frame { upload: true, ..frame(kind, false, payload) }).unwrap();
+        driver.deliver_answers();
+        driver.inbox.poll_running(&mut Vec::new());
+        assert_eq!(runs.load(Relaxed), 0, "a forged {kind:?} has reached the handler");
+        assert!(!driver.phase.is_open());
+    }
+    let (_connection, mut driver, runs) = driver(Sealing::Marked);
+    handle(&mut driver, packet(FrameKind::Request, true, &Sum)).unwrap();
+    handle(&mut driver, Frame { upload: true, ..frame(FrameKind::Item, true, &[1, 7]) }).unwrap();
+    driver.deliver_answers();
+    driver.inbox.poll_running(&mut Vec::new());
+    assert_eq!(runs.load(Relaxed), 1);
 }

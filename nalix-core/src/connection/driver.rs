@@ -3,7 +3,6 @@
 use std::{
     fmt,
     future::Future,
-    io,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -28,7 +27,7 @@ use crate::{
     link::Link,
     peer::{Arrival, Commands, Shared},
     session::{Cover, Inbound, ReassemblyBudget},
-    status::{Advice, CloseCode, CloseReason, Code, Side, Status},
+    status::{Advice, CloseCode, CloseReason, Code, Status},
     wire::Limits,
 };
 
@@ -68,8 +67,9 @@ pub struct Driver<L> {
     pub(super) answered: Vec<Answered>,
     pub(super) buffers: Vec<Vec<u8>>,
     wakers: Vec<Waker>,
-    /// Of which priorities a call or a stream waits only for room in the outbox.
+    /// Of which priorities a call waits only for room in the outbox, and of which a stream does.
     pub(super) short: Short,
+    pub(super) short_items: Short,
     /// Whether `inbound` may hold whole frames that have not been handled.
     pub(super) unhandled: bool,
     /// Whether the service has been asked for readiness that has not come yet.
@@ -100,7 +100,8 @@ impl<L: Link> Driver<L> {
         let router = serving.router.clone();
         let context =
             controller::Context::new(connection.clone(), Arc::clone(router.states()), Limits::DEFAULT);
-        let inbox = Inbox::new(router.lanes(), shared.setup.terms.calls_in, shared.setup.terms.window_out);
+        let terms = &shared.setup.terms;
+        let inbox = Inbox::new(router.lanes(), terms.calls_in, terms.window_out, options.large_outbox);
         let mut driver = Self {
             link,
             inbound,
@@ -127,6 +128,7 @@ impl<L: Link> Driver<L> {
             buffers: Vec::new(),
             wakers: Vec::new(),
             short: Short::default(),
+            short_items: Short::default(),
             // The peer may have sent them together with the end of the handshake.
             unhandled: true,
             queued_for_service: false,
@@ -235,6 +237,7 @@ impl<L: Link> Driver<L> {
             return Poll::Pending;
         }
         self.put_off = false;
+        self.send_parts();
         self.inbound.set_held(self.inbox.held());
         self.close_when_drained();
         let flushed = self.poll_flush(cx);
@@ -246,7 +249,7 @@ impl<L: Link> Driver<L> {
         }
         self.feed_streams();
         // Room that this flush has made is news to nobody else.
-        if self.room_has_come() || (unread && self.may_read()) {
+        if self.room_has_come() || self.can_resume_streams() || (unread && self.may_read()) {
             cx.waker().wake_by_ref();
         }
         self.arm(cx);
@@ -395,35 +398,15 @@ impl<L: Link> Driver<L> {
         self.hooks.is_none()
     }
 
-    // Reading.
-
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let read = self.link.poll_read(cx, self.inbound.buffer());
-        if let Poll::Ready(Ok(n)) = read {
-            self.inbound.received(n);
-        }
-        read
-    }
-
-    fn end_of_input(&self) -> CloseReason {
-        if let Phase::Closing { reason, .. } | Phase::Lingering { reason, .. } = &self.phase {
-            return reason.clone();
-        }
-        let message = match self.inbound.end() {
-            Ok(()) => "the peer ended the link without saying why".into(),
-            Err(error) => error.to_string().into(),
-        };
-        CloseReason { message, ..CloseReason::new(CloseCode::Lost, "").by(Side::Peer) }
-    }
-
     // Callers.
 
     pub(super) fn deliver_answers(&mut self) {
         if !self.answers.is_empty() {
             let handed_out = self.shared.deliver(&mut self.answers, &mut self.wakers);
             self.wake_callers();
-            if let Err(error) = handed_out {
-                self.refuse_peer(&error);
+            match handed_out {
+                Ok(unsent) => self.must_look |= unsent,
+                Err(error) => self.refuse_peer(&error),
             }
         }
     }

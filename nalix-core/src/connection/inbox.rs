@@ -101,11 +101,11 @@ enum Place {
 }
 
 impl Inbox {
-    pub(super) fn new(lanes: usize, max_calls: usize, window: usize) -> Self {
+    pub(super) fn new(lanes: usize, max_calls: usize, window: usize, max_rest: usize) -> Self {
         Self {
             lanes: (0..lanes).map(|_| Lane::default()).collect(),
             ready: VecDeque::new(),
-            running: Running::default(),
+            running: Running::new(max_rest),
             places: Vec::new(),
             max_calls,
             queued_one_way: 0,

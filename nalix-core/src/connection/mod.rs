@@ -22,6 +22,7 @@ mod options;
 mod patience;
 mod phase;
 mod pushes;
+mod reading;
 mod running;
 mod streams;
 mod timer;

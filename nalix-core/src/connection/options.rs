@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::{
     handshake::{Contracts, Params},
+    peer::StreamLimits,
     session::MAX_MESSAGE,
 };
 
@@ -28,7 +29,8 @@ pub struct Options {
     pub max_send: usize,
     /// How many bytes the messages may have that come in fragments, those that are not whole yet and those whose handlers
     /// have not finished, all together; and those that come compressed in one frame and are longer than one. Default 64 MiB. Each
-    /// counts with the length it announces, before it was compressed.
+    /// counts with the length it announces, before it was compressed. As many again may the items of streams have that are over
+    /// 16 KiB, while they come; a stream whose next item is beyond it ends with `ResourceExhausted`.
     ///
     /// What is beyond is refused: a request with `ResourceExhausted`, a one-way packet silently; an answer fails its call
     /// here. So that none of them is lost to slow handlers, the link is not read while one-way packets that wait for their
@@ -49,12 +51,21 @@ pub struct Options {
     /// Too low loses packets in every burst, and the subscriber is told how many; too high lets a subscriber that has
     /// stopped reading keep that many decoded packets in memory.
     pub push_queue: usize,
-    /// How many bytes of items a peer may send on one stream before they are consumed here. Default 64 KiB, from 1 to
-    /// 1 GiB. The last item may go beyond it, by `max_message` at most.
+    /// The largest window of a stream: how many bytes of items a peer may send on it before they are consumed here. Default
+    /// 64 KiB, from 1 to 1 GiB.
     ///
-    /// Too low makes each stream wait for a round trip after so many bytes; too high lets each of up to `max_calls`
-    /// streams that nobody reads keep that much memory.
+    /// A stream starts with less, as far as [`stream_budget`](Self::stream_budget) asks for it, and grows while its items are
+    /// consumed quickly. Too low makes each stream wait for a round trip after so many bytes; too high lets a few streams take
+    /// the whole budget.
     pub stream_window: usize,
+    /// How many bytes of items there may be that have not been consumed, over all streams together. Default 32 MiB.
+    ///
+    /// A quarter is shared out as the first windows of the peer's uploads, `max_calls` of them, and a quarter as those of the
+    /// streams that come as answers; the other half is lent to the streams that are consumed quickly. So a stream that nobody
+    /// reads takes nothing that another needs to go on. No more streams can be opened than have a first window, and
+    /// no fewer than `max_calls`. Too low makes windows small, down to one byte; too high lets each connection take that much
+    /// memory.
+    pub stream_budget: usize,
     /// Whether messages may be compressed: those of packets marked `compress`, in either direction. Default `true`. The peer
     /// learns it in the handshake, and does not compress what it sends here if this side does not.
     ///
@@ -80,7 +91,9 @@ pub struct Options {
     pub max_latest: usize,
     /// How many bytes of large messages may wait to be written before they count against `outbox`, where small ones would
     /// have to wait, too. Default 64 MiB. Senders of large messages wait for room here, unless none waits yet. A message that
-    /// goes to several connections counts in full for each of them, though they share its bytes.
+    /// goes to several connections counts in full for each of them, though they share its bytes. As many again may the items of
+    /// handlers' streams have that are over 16 KiB and wait for credit; a stream whose next item is beyond it, and not the only
+    /// one, ends with `ResourceExhausted`.
     ///
     /// Too low lets large answers hold up the calls beside them; too high lets a peer that does not read take that much
     /// memory.
@@ -119,6 +132,7 @@ impl Default for Options {
             max_queued: 1_024,
             push_queue: 256,
             stream_window: 64 << 10,
+            stream_budget: 32 << 20,
             compression: true,
             outbox: 1 << 20,
             drop_mark: 64 * 1024,
@@ -148,10 +162,15 @@ impl Options {
         self
     }
 
+    /// What may be kept of streams.
+    pub(super) fn streams(&self) -> StreamLimits {
+        StreamLimits { window: self.stream_window, budget: self.stream_budget, assembly: self.reassembly }
+    }
+
     /// What this side brings into the handshake.
     pub(super) fn params(&self, contracts: Contracts) -> Params {
-        let mut params =
-            Params::new(self.max_message, self.max_calls, contracts).with_streams(self.stream_window);
+        let window = self.streams().first_window(self.max_calls);
+        let mut params = Params::new(self.max_message, self.max_calls, contracts).with_streams(window);
         (params.max_send, params.compression) = (self.max_send, self.compression);
         params
     }

@@ -12,8 +12,10 @@ use std::{
 use super::{inbox::Ticket, writing::Short};
 use crate::{
     controller::{Items, Panicked, Reply, ReplyFuture, caught},
+    frame::FRAGMENT,
     packet::Priority,
     peer::granted,
+    status::{Code, Status},
 };
 
 /// The running handlers of one connection. Only those that were woken are polled.
@@ -26,6 +28,11 @@ pub(super) struct Running {
     batch: Vec<usize>,
     /// Streams that may be allowed more when there is room and credit.
     hungry: VecDeque<usize>,
+    /// Streams with an item that goes in parts, and with credit for the next.
+    parted: VecDeque<usize>,
+    /// How many bytes such items still have, and how many they may have.
+    rest: usize,
+    max_rest: usize,
     /// Buffers for items.
     spare: Vec<Vec<u8>>,
 }
@@ -48,12 +55,22 @@ pub(super) struct Task {
 #[derive(Debug)]
 struct Stream {
     items: Arc<Items>,
-    /// How many bytes of items may still be sent. The last item may go beyond it.
-    credit: i64,
+    /// How many bytes of items may still be sent.
+    credit: usize,
     /// Whether the handler has returned it.
     begun: bool,
-    /// Whether it is in the list of those to be allowed more.
+    /// Whether it is in one of the lists.
     listed: bool,
+    /// An item for which there was not enough credit, or no room in one frame, behind `at` bytes that have gone. Nothing is
+    /// polled meanwhile.
+    rest: Vec<u8>,
+    at: usize,
+}
+
+impl Stream {
+    fn rest(&self) -> usize {
+        self.rest.len() - self.at
+    }
 }
 
 /// How many bytes of items there is room for.
@@ -94,6 +111,11 @@ impl std::fmt::Debug for Task {
 pub(super) type Finished = (Ticket, Result<Reply, Panicked>);
 
 impl Running {
+    /// Handlers whose streams may have so many bytes of items that go in parts, all together.
+    pub(super) fn new(max_rest: usize) -> Self {
+        Self { max_rest, ..Self::default() }
+    }
+
     /// Takes a handler in and polls it for the first time.
     ///
     /// A handler with a stream, given where its items go and how many bytes may be sent at first, is polled with the others.
@@ -118,7 +140,7 @@ impl Running {
             items.set_collector(&Waker::from(Arc::clone(waker)));
             waker.wake_by_ref();
             self.hungry.push_back(index);
-            let stream = Stream { items, credit: credit as i64, begun: false, listed: true };
+            let stream = Stream { items, credit, begun: false, listed: true, rest: Vec::new(), at: 0 };
             self.slots[index].task = Some(Task { future, ticket, stream: Some(stream) });
             return Ok(index);
         }
@@ -182,19 +204,95 @@ impl Running {
             self.recycle(batch);
             return;
         }
-        if let Some(stream) = self.stream(index).filter(|_| !finished) {
-            stream.credit -= batch.len() as i64;
-            if !std::mem::replace(&mut stream.listed, true) {
-                self.hungry.push_back(index);
-            }
+        let (rest, max_rest) = (self.rest, self.max_rest);
+        let Some(stream) = self.stream(index).filter(|_| !finished) else {
+            // A stream does not end before there is credit for all that it has.
+            return event(Event::Items(ticket, batch));
+        };
+        if batch.len() <= stream.credit.min(FRAGMENT) {
+            stream.credit -= batch.len();
+            self.list(index);
+            return event(Event::Items(ticket, batch));
         }
-        event(Event::Items(ticket, batch));
+        if batch.len() > FRAGMENT && rest > 0 && rest.saturating_add(batch.len()) > max_rest {
+            if let Some(ticket) = self.stop(index) {
+                event(Event::Finished((ticket, Ok(Reply::from_status(too_much())))));
+            }
+            return;
+        }
+        (stream.rest, stream.at) = (batch, 0);
+        self.rest += self.stream(index).map_or(0, |stream| stream.rest());
+        self.list(index);
+    }
+
+    /// Puts a stream into the list where it belongs, unless it is in one.
+    fn list(&mut self, index: usize) {
+        let Some(stream) = self.stream(index) else { return };
+        let parted = stream.rest() > 0;
+        if parted && stream.credit == 0 {
+            return;
+        }
+        if !std::mem::replace(&mut stream.listed, true) {
+            if parted { &mut self.parted } else { &mut self.hungry }.push_back(index);
+        }
+    }
+
+    /// Gives the next parts of items that go in parts to `send`, which says whether there is room for more, or `None` if there
+    /// was none for this one. Each stream has its turn; some parts may be left for the next time.
+    pub(super) fn send_parts(&mut self, mut send: impl FnMut(&Ticket, &[u8]) -> Option<bool>) {
+        // Those for which there was no room are the first when there is.
+        let mut refused = Vec::new();
+        for _ in 0..self.parted.len() {
+            let Some(index) = self.parted.pop_front() else { break };
+            let Some(Task { ticket, stream: Some(stream), .. }) =
+                self.slots.get_mut(index).and_then(|slot| slot.task.as_mut())
+            else {
+                continue;
+            };
+            if stream.rest() == 0 {
+                // An earlier user of the slot was meant.
+                continue;
+            }
+            let before = stream.at;
+            for _ in 0..BURST {
+                let n = stream.rest().min(stream.credit).min(FRAGMENT);
+                if n == 0 {
+                    break;
+                }
+                let Some(more) = send(ticket, &stream.rest[stream.at..stream.at + n]) else { break };
+                stream.at += n;
+                stream.credit -= n;
+                self.rest -= n;
+                if !more {
+                    break;
+                }
+            }
+            if stream.at == before {
+                refused.push(index);
+                continue;
+            }
+            stream.listed = false;
+            if stream.rest() == 0 {
+                stream.at = 0;
+                let buffer = std::mem::take(&mut stream.rest);
+                self.recycle(buffer);
+            }
+            self.list(index);
+        }
+        for index in refused.into_iter().rev() {
+            self.parted.push_front(index);
+        }
+    }
+
+    /// Whether an item goes in parts, and has credit for the next.
+    pub(super) fn has_parts(&self) -> bool {
+        !self.parted.is_empty()
     }
 
     /// Takes back a buffer that was given out with items.
     pub(super) fn recycle(&mut self, mut buffer: Vec<u8>) {
         buffer.clear();
-        if self.spare.len() < KEEP_SPARE && buffer.capacity() <= 2 * BATCH {
+        if self.spare.len() < KEEP_SPARE && buffer.capacity() <= 2 * FRAGMENT {
             self.spare.push(buffer);
         }
     }
@@ -203,9 +301,7 @@ impl Running {
     pub(super) fn grant(&mut self, index: usize, n: u64) -> Option<()> {
         let Some(stream) = self.stream(index) else { return Some(()) };
         stream.credit = granted(stream.credit, n)?;
-        if !std::mem::replace(&mut stream.listed, true) {
-            self.hungry.push_back(index);
-        }
+        self.list(index);
         Some(())
     }
 
@@ -234,11 +330,14 @@ impl Running {
                 continue;
             }
             stream.listed = false;
-            if let Ok(credit) = usize::try_from(stream.credit) {
-                let bytes = credit.min(BATCH);
-                stream.items.allow(bytes);
-                *room = room.saturating_sub(bytes);
+            if stream.rest() > 0 {
+                // It was here before its last item turned out to be too long.
+                self.list(index);
+                continue;
             }
+            let bytes = stream.credit.min(FRAGMENT);
+            stream.items.allow(bytes);
+            *room = room.saturating_sub(bytes);
         }
         short
     }
@@ -251,7 +350,8 @@ impl Running {
     pub(super) fn stop(&mut self, index: usize) -> Option<Ticket> {
         let task = self.slots.get_mut(index)?.task.take()?;
         self.free.push(index);
-        let Task { future, ticket, .. } = task;
+        let Task { future, ticket, stream } = task;
+        self.rest -= stream.as_ref().map_or(0, Stream::rest);
         // Destructors are user code, too.
         drop(caught(move || drop(future)));
         Some(ticket)
@@ -290,8 +390,14 @@ impl Running {
     }
 }
 
-/// How many bytes of items a stream may put into one frame.
-const BATCH: usize = 16 * 1024;
+/// What the caller of a stream is told whose next item is too much.
+#[cold]
+fn too_much() -> Status {
+    Status::new(Code::ResourceExhausted, "too many large items wait for credit")
+}
+
+/// How many parts of an item go before others get their turn.
+const BURST: usize = 4;
 /// How many buffers for items are kept.
 const KEEP_SPARE: usize = 4;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{answers::Way, driver::Driver, inbox::Ticket, running::Rooms};
+use super::{answers::Way, driver::Driver, inbox::Ticket, running::Rooms, writing::Short};
 use crate::{
     controller::{Call, CallUpload, Items, Reply},
     error::ProtocolError,
@@ -10,7 +10,7 @@ use crate::{
     link::Link,
     packet::Priority,
     peer::{Answer, Arrival},
-    session::{Cover, Frame, max_item},
+    session::{Cover, Frame},
     wire::{Limits, Reader},
 };
 
@@ -48,7 +48,7 @@ impl<L: Link> Driver<L> {
     /// Gives a call what its packet's streams need.
     pub(super) fn add_streams(&mut self, call: Call, ticket: &Ticket) -> Call {
         let route = call.route();
-        let items = route.streams().then(|| Arc::new(Items::new(max_item(self.context.max_message()))));
+        let items = route.streams().then(|| Arc::new(Items::new(self.context.max_message())));
         let upload = ticket.id.filter(|_| ticket.uploads).map(|id| {
             // What has come for an earlier call of this id must not reach this one.
             self.deliver_answers();
@@ -66,21 +66,71 @@ impl<L: Link> Driver<L> {
         self.inbox.running().recycle(reply.into_buffer());
     }
 
+    /// Goes on with items that go in parts, as far as there is credit and room.
+    pub(super) fn send_parts(&mut self) {
+        if !self.inbox.running().has_parts() || self.phase.is_closing() {
+            return;
+        }
+        let most = self.item_room();
+        let Self { inbox, shared, backlog, short_items, .. } = self;
+        inbox.running().send_parts(|ticket, items| {
+            let Way { id, cover, priority, compress } = ticket.way()?;
+            let of = priority.unwrap_or_default();
+            if *backlog >= most && shared.backlog_for(of) >= most {
+                short_items.set(of);
+                return None;
+            }
+            let head = Head::of_call(FrameKind::Item, id);
+            *backlog =
+                shared.append(|out| drop(out.append_items_from(compress, priority, cover, head, items)));
+            Some(*backlog < most)
+        });
+        self.must_look = true;
+    }
+
     /// Lets streams go on as far as there is room for their items.
     pub(super) fn feed_streams(&mut self) {
         if !self.inbox.running().is_hungry() || self.phase.is_closing() {
             return;
         }
-        let outbox = self.options.outbox;
-        let mut rooms = Rooms::One(outbox.saturating_sub(self.backlog));
+        let most = self.item_room();
+        let mut rooms = Rooms::One(most.saturating_sub(self.backlog));
         if rooms == Rooms::One(0) {
             // What waits may be of one priority, while the others have room.
-            let room = |priority| outbox.saturating_sub(self.shared.backlog_for(priority));
+            let room = |priority| most.saturating_sub(self.shared.backlog_for(priority));
             rooms = Rooms::Each(Priority::ALL.map(room));
         }
-        self.short |= self.inbox.running().feed(rooms);
+        self.short_items |= self.inbox.running().feed(rooms);
+    }
+
+    /// Whether streams that had to wait for room can go on. Asked once a turn.
+    pub(super) fn can_resume_streams(&mut self) -> bool {
+        if self.phase.is_closing() {
+            return false;
+        }
+        let most = self.item_room();
+        let short = std::mem::take(&mut self.short_items);
+        let is_short = short != Short::default();
+        let resume = if self.backlog < most {
+            is_short || self.inbox.running().has_parts()
+        } else {
+            Priority::ALL.into_iter().any(|p| short.is_set(p) && self.shared.backlog_for(p) < most)
+        };
+        if !resume {
+            self.short_items = short;
+        }
+        resume
+    }
+
+    /// How many bytes may wait to be written for streams to go on. Less than for calls, since credit can be much, and
+    /// whatever comes behind the items has to wait for them.
+    fn item_room(&self) -> usize {
+        self.options.outbox.min(ITEM_ROOM)
     }
 }
+
+/// See [`Driver::item_room`].
+const ITEM_ROOM: usize = 256 * 1024;
 
 fn read_credit(payload: &bytes::Bytes) -> Result<u64, ProtocolError> {
     let bad = ProtocolError::BadFrame { what: "bad credit" };

@@ -140,7 +140,7 @@ impl Short {
         self.0 |= 1 << priority.index();
     }
 
-    fn is_set(self, priority: Priority) -> bool {
+    pub(super) fn is_set(self, priority: Priority) -> bool {
         self.0 & (1 << priority.index()) != 0
     }
 }

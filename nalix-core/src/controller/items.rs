@@ -64,7 +64,7 @@ impl Items {
         self.lock().collector = Some(waker.clone());
     }
 
-    /// Allows as many bytes as are not yet taken, up to this number.
+    /// Allows as many bytes as are not yet taken, up to this number. Only a single item may be longer.
     pub(crate) fn allow(&self, bytes: usize) {
         let mut state = self.lock();
         state.allowed = bytes;
@@ -105,10 +105,14 @@ impl Items {
         // The stream is user code: it may take long, or panic.
         drop(state);
         let mut filling = Filling { items: self, whole: buf.len(), buf };
-        filling.buf.append(carry);
-        filling.whole = filling.buf.len();
+        if !carry.is_empty() {
+            std::mem::swap(&mut filling.buf, carry);
+            filling.whole = filling.buf.len();
+        }
+        let most = allowed.min(max_items(self.max_message));
         let mut full = true;
         let mut end = Poll::Pending;
+        // One that is beyond what is allowed comes alone, and nothing behind it before it has gone.
         while filling.whole < allowed {
             let item = match stream.as_mut().poll_next(cx) {
                 Poll::Ready(Some(item)) => item.into_item(),
@@ -129,7 +133,7 @@ impl Items {
                 end = Poll::Ready(Err(failure));
                 break;
             }
-            if filling.whole > 0 && filling.buf.len() > max_items(self.max_message) {
+            if filling.whole > 0 && filling.buf.len() > most {
                 // Begins the next batch.
                 carry.extend_from_slice(&filling.buf[filling.whole..]);
                 break;

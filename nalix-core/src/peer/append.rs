@@ -27,21 +27,6 @@ pub(super) fn append_packet<P: Packet>(
     out.append_as(P::PRIORITY, cover, head, metadata, packet.size_hint(), |w| packet.encode(w))
 }
 
-/// Appends a packet that must fit a frame, also without being compressed.
-pub(super) fn append_whole_packet<P: Packet>(
-    out: &mut Outbound,
-    head: Head,
-    metadata: Metadata,
-    packet: &P,
-) -> Result<Appended, EncodeError> {
-    if let Some(from) = P::COMPRESS.filter(|_| out.compresses()) {
-        let limit = out.max_message().min(FRAGMENT);
-        return append_compressed(out, (from, limit), head, (metadata, None), packet);
-    }
-    let (cover, hint) = (Cover::of(P::ENCRYPT), packet.size_hint());
-    out.append_whole(P::PRIORITY, cover, head, metadata, hint, |w| packet.encode(w))
-}
-
 /// Compresses a packet from so many bytes on. It may have `limit` bytes without.
 fn append_compressed<P: Packet>(
     out: &mut Outbound,

@@ -64,8 +64,8 @@ impl State {
                 }
                 Ok(Answered::Stream(key, answer)) => {
                     self.stop_request(id);
+                    self.flows.end(key, Ending::Answered(answer));
                     if let Some(flow) = self.flows.get(key) {
-                        flow.end.get_or_insert(Ending::Answered(answer));
                         wakers.extend(flow.reader.take().into_iter().chain(flow.writer.take()));
                     }
                     Ok(())
@@ -100,28 +100,28 @@ impl State {
             Arrival::Items(items) => {
                 flow.push(items)?;
                 wakers.extend(flow.reader.take());
+                return Ok(());
             }
-            Arrival::Credit(n) => {
-                let Some(outgoing) = &mut flow.outgoing else {
-                    return Err(ProtocolError::BadFrame { what: "credit for an upload that is none" });
-                };
-                outgoing.grant(n).map_err(|_| ProtocolError::BadFrame { what: "too much credit" })?;
-                wakers.extend(flow.writer.take());
-            }
+            Arrival::Credit(n) => match self.flows.change(key, |outgoing| outgoing.grant(n)) {
+                Some(Ok(())) => {}
+                Some(Err(_)) => return Err(ProtocolError::BadFrame { what: "too much credit" }),
+                None => return Err(ProtocolError::BadFrame { what: "credit for an upload that is none" }),
+            },
             _ => {
-                if let Some(outgoing) = &mut flow.outgoing {
+                self.flows.change(key, |outgoing| {
                     outgoing.stopped = true;
-                }
-                wakers.extend(flow.writer.take());
+                    outgoing.discard();
+                });
             }
         }
+        wakers.extend(self.flows.get(key).and_then(|flow| flow.writer.take()));
         Ok(())
     }
 }
 
 impl Shared {
     /// Hands out a batch of answers and parts of streams, and collects the wakers of those who wait for them, to be woken
-    /// when the lock is gone.
+    /// when the lock is gone. Returns whether items may be sent now that could not.
     ///
     /// # Errors
     /// [`ProtocolError`] if one of them must be sealed and is not, or breaks the rules of streams; the others have been
@@ -130,7 +130,7 @@ impl Shared {
         &self,
         arrivals: &mut Vec<(CallId, Cover, Arrival)>,
         wakers: &mut Vec<Waker>,
-    ) -> Result<(), ProtocolError> {
+    ) -> Result<bool, ProtocolError> {
         let mut result = Ok(());
         let mut state = self.lock();
         for (id, cover, arrival) in arrivals.drain(..) {
@@ -140,6 +140,6 @@ impl Shared {
         }
         // A late answer frees a slot without a caller that would pass it on.
         wakers.extend(state.next_waiter());
-        result
+        result.map(|()| state.flows.has_unsent())
     }
 }

@@ -1,11 +1,14 @@
 //! One stream: what has arrived and may still arrive, what may still be sent. No I/O, and nobody is woken here.
 
-use std::{collections::VecDeque, fmt, task::Waker};
+use std::{collections::VecDeque, fmt, task::Waker, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use tokio::time::Instant;
 
-use super::calls::{Answer, Key as CallKey};
+use super::{
+    budget::Budget,
+    calls::{Answer, Key as CallKey},
+};
 use crate::{CallId, packet::Priority, session::Cover};
 
 /// A conversation with a stream in it: in, out, or both ways.
@@ -51,15 +54,18 @@ pub(super) enum Ending {
 
 /// The receiving half of a stream.
 pub(super) struct Receiving {
-    /// Whole frames, each with items in it.
+    /// Whole frames, each with bytes of items in it.
     queue: VecDeque<Bytes>,
     /// Small frames behind the queue, put together: a slice of the receive buffer would keep all of it.
     small: BytesMut,
+    /// How many bytes there may be that have not been consumed: those that are here, on their way, or still to be sent.
     window: usize,
-    /// How many bytes the peer may still send. Below zero when its last item has gone beyond it.
-    credit: i64,
+    /// How many bytes the peer may still send.
+    credit: usize,
     /// What has been consumed and not been granted again.
     consumed: usize,
+    /// When something was last granted.
+    granted: Instant,
 }
 
 impl fmt::Debug for Receiving {
@@ -78,19 +84,34 @@ pub(super) struct Overdrawn;
 
 impl Receiving {
     /// A stream whose sender has been granted `window` bytes.
-    pub(super) fn new(window: usize) -> Self {
-        Self { queue: VecDeque::new(), small: BytesMut::new(), window, credit: window as i64, consumed: 0 }
+    pub(super) fn new(window: usize, now: Instant) -> Self {
+        Self {
+            queue: VecDeque::new(),
+            small: BytesMut::new(),
+            window,
+            credit: window,
+            consumed: 0,
+            granted: now,
+        }
     }
 
-    /// Takes the items of a frame in.
+    /// How many bytes there may be of it that have not been consumed.
+    #[inline]
+    pub(super) fn window(&self) -> usize {
+        self.window
+    }
+
+    /// How many bytes more have to be consumed for something to be granted.
+    pub(super) fn until_grant(&self) -> usize {
+        (self.window.div_ceil(2) - self.consumed).max(1)
+    }
+
+    /// Takes the bytes of a frame in.
     ///
     /// # Errors
-    /// [`Overdrawn`] if there was no credit left for its first byte.
+    /// [`Overdrawn`] if there was no credit for all of them.
     pub(super) fn push(&mut self, items: Bytes) -> Result<(), Overdrawn> {
-        if self.credit <= 0 {
-            return Err(Overdrawn);
-        }
-        self.credit -= items.len() as i64;
+        self.credit = self.credit.checked_sub(items.len()).ok_or(Overdrawn)?;
         if items.len() < SMALL {
             self.small.extend_from_slice(&items);
         } else {
@@ -112,15 +133,34 @@ impl Receiving {
     }
 
     /// Notes that `n` bytes have been consumed. Returns how many to grant to the sender, if it is worth a frame.
-    pub(super) fn consume(&mut self, n: usize) -> Option<u64> {
+    ///
+    /// A window whose items are consumed quickly grows, one whose items are consumed slowly shrinks if others need it.
+    pub(super) fn consume(
+        &mut self,
+        n: usize,
+        budget: &mut Budget,
+        now: impl FnOnce() -> Instant,
+    ) -> Option<u64> {
         self.consumed += n;
         // A sender that has used up what it had waits, however little that was.
         if self.consumed < self.window.div_ceil(2) || self.consumed == 0 {
             return None;
         }
-        let grant = std::mem::take(&mut self.consumed);
-        self.credit += grant as i64;
-        Some(grant as u64)
+        let mut grant = std::mem::take(&mut self.consumed);
+        let now = now();
+        let quick = now.saturating_duration_since(self.granted) < QUICK;
+        self.granted = now;
+        if quick {
+            let more = budget.grow(self.window);
+            self.window += more;
+            grant += more;
+        } else {
+            let less = budget.shrink(self.window, grant);
+            self.window -= less;
+            grant -= less;
+        }
+        self.credit += grant;
+        (grant > 0).then_some(grant as u64)
     }
 
     /// Drops what nobody will consume.
@@ -138,16 +178,23 @@ impl Receiving {
 
 /// The sending half of an upload.
 pub(super) struct Sending {
-    /// How many bytes may still be sent. The last item may go beyond it.
-    credit: i64,
+    /// How many bytes may still be sent.
+    credit: usize,
     /// From how many bytes on the items of a frame are compressed.
     pub(super) compress: Option<usize>,
-    /// Items that wait to become a frame.
-    pub(super) pending: Vec<u8>,
+    /// Items that wait to become frames, behind `at` bytes that have become some. The last of them may go beyond the
+    /// credit, and waits for more.
+    pending: Vec<u8>,
+    at: usize,
+    /// Whether nothing may be sent yet, since the request waits for its turn or goes in fragments.
+    pub(super) held: bool,
+    /// Whether it is in the list of those that have something to send.
+    pub(super) listed: bool,
     /// Whether the peer wants no more.
     pub(super) stopped: bool,
-    /// Whether its end has been sent.
+    /// Whether its end has been said. What comes behind the items that wait then, if some do.
     pub(super) finished: bool,
+    pub(super) end: Option<Vec<u8>>,
 }
 
 impl fmt::Debug for Sending {
@@ -161,18 +208,79 @@ impl fmt::Debug for Sending {
 pub(super) struct TooMuchCredit;
 
 impl Sending {
-    pub(super) fn new(window: usize, compress: Option<usize>) -> Self {
-        Self { credit: window as i64, compress, pending: Vec::new(), stopped: false, finished: false }
+    pub(super) fn new(window: usize, compress: Option<usize>, held: bool) -> Self {
+        Self {
+            credit: window,
+            compress,
+            pending: Vec::new(),
+            at: 0,
+            held,
+            listed: false,
+            stopped: false,
+            finished: false,
+            end: None,
+        }
     }
 
-    /// Whether an item may be sent.
-    pub(super) fn may_send(&self) -> bool {
-        self.credit > 0
+    /// How many bytes wait, for their turn or for credit.
+    #[inline]
+    pub(super) fn waiting(&self) -> usize {
+        self.pending.len() - self.at
     }
 
-    /// Notes that so many bytes of items are on their way.
-    pub(super) fn spend(&mut self, n: usize) {
-        self.credit -= n as i64;
+    /// Whether another item may be put behind those that wait: not before there is credit for all of them.
+    #[inline]
+    pub(super) fn may_put(&self) -> bool {
+        self.waiting() < self.credit
+    }
+
+    /// How many bytes may become frames right now.
+    #[inline]
+    pub(super) fn sendable(&self) -> usize {
+        if self.held { 0 } else { self.waiting().min(self.credit) }
+    }
+
+    /// Whether there is something to send right now.
+    #[inline]
+    pub(super) fn is_ready(&self) -> bool {
+        self.sendable() > 0 || (self.end.is_some() && !self.held && self.waiting() == 0)
+    }
+
+    /// Puts an item behind those that wait. The buffer is given back for the next.
+    #[inline]
+    pub(super) fn put(&mut self, item: &mut Vec<u8>) {
+        if self.at > self.waiting() {
+            // What has gone must not take more memory than what waits.
+            self.pending.drain(..self.at);
+            self.at = 0;
+        }
+        if self.pending.is_empty() && item.len() > SMALL {
+            std::mem::swap(&mut self.pending, item);
+        } else {
+            self.pending.extend_from_slice(item);
+        }
+    }
+
+    /// Takes the next bytes, `most` of them, for a frame. `f` is given them.
+    pub(super) fn send<T>(&mut self, most: usize, f: impl FnOnce(&[u8]) -> T) -> T {
+        let n = self.sendable().min(most);
+        let sent = f(&self.pending[self.at..self.at + n]);
+        self.at += n;
+        self.credit -= n;
+        if self.at == self.pending.len() {
+            self.discard();
+        }
+        sent
+    }
+
+    /// Drops what waits.
+    pub(super) fn discard(&mut self) {
+        self.at = 0;
+        if self.pending.capacity() > KEEP_PENDING {
+            self.pending = Vec::new();
+        } else {
+            self.pending.clear();
+        }
     }
 
     /// The peer has granted more.
@@ -186,137 +294,23 @@ impl Sending {
 }
 
 /// `credit` and `n` more; `None` if that is more than [`MAX_CREDIT`].
-pub(crate) fn granted(credit: i64, n: u64) -> Option<i64> {
-    let sum = credit.checked_add(i64::try_from(n).ok()?)?;
-    (sum <= MAX_CREDIT).then_some(sum)
+pub(crate) fn granted(credit: usize, n: u64) -> Option<usize> {
+    let sum = (credit as u64).checked_add(n)?;
+    if sum > MAX_CREDIT {
+        return None;
+    }
+    usize::try_from(sum).ok()
 }
 
 /// Frames below this are copied, so that they do not keep the receive buffer.
 const SMALL: usize = 4 * 1024;
 /// The most that may be granted and not used, in bytes.
-const MAX_CREDIT: i64 = u32::MAX as i64;
+const MAX_CREDIT: u64 = u32::MAX as u64;
+/// A buffer for an upload that has grown beyond this is not kept, in bytes.
+const KEEP_PENDING: usize = 64 * 1024;
+/// Half a window that is consumed within this time has been consumed quickly: a window brings that much in a round trip, and
+/// few take longer.
+const QUICK: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use super::*;
-
-    /// Both ends of a stream and what is on the way between them.
-    #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-    struct Model {
-        credit_out: i64,
-        items_left: u8,
-        /// Frames on the way, by their length.
-        items: VecDeque<usize>,
-        grants: VecDeque<u64>,
-        credit_in: i64,
-        /// Arrived and not consumed.
-        held: VecDeque<usize>,
-        consumed: usize,
-    }
-
-    impl Model {
-        fn sending(&self) -> Sending {
-            Sending { credit: self.credit_out, ..Sending::new(0, None) }
-        }
-
-        fn receiving(&self, window: usize) -> Receiving {
-            Receiving { credit: self.credit_in, consumed: self.consumed, ..Receiving::new(window) }
-        }
-
-        /// Every state that one step leads to.
-        fn steps(&self, window: usize, sizes: &[usize]) -> Vec<Model> {
-            let mut next = Vec::new();
-            for &size in sizes {
-                let mut sending = self.sending();
-                if self.items_left > 0 && sending.may_send() {
-                    sending.spend(size);
-                    let mut model = Model { credit_out: sending.credit, ..self.clone() };
-                    model.items_left -= 1;
-                    model.items.push_back(size);
-                    next.push(model);
-                }
-            }
-            let mut model = self.clone();
-            if let Some(size) = model.items.pop_front() {
-                let mut receiving = self.receiving(window);
-                receiving.push(vec![0; size].into()).expect("the sender keeps to its credit");
-                model.credit_in = receiving.credit;
-                model.held.push_back(size);
-                next.push(model);
-            }
-            let mut model = self.clone();
-            if let Some(size) = model.held.pop_front() {
-                let mut receiving = self.receiving(window);
-                model.grants.extend(receiving.consume(size));
-                (model.credit_in, model.consumed) = (receiving.credit, receiving.consumed);
-                next.push(model);
-            }
-            let mut model = self.clone();
-            if let Some(n) = model.grants.pop_front() {
-                let mut sending = self.sending();
-                sending.grant(n).expect("little credit");
-                model.credit_out = sending.credit;
-                next.push(model);
-            }
-            next
-        }
-    }
-
-    /// Every order in which items, their consumption and credit can meet, for small windows and items of several sizes.
-    #[test]
-    fn no_order_of_events_overdraws_starves_or_keeps_more_than_the_window() {
-        for window in 1..=6 {
-            for sizes in [&[1][..], &[2], &[3], &[1, 3], &[2, 7]] {
-                let largest = sizes.iter().max().copied().unwrap_or_default();
-                let start = Model {
-                    credit_out: window as i64,
-                    items_left: 7,
-                    items: VecDeque::new(),
-                    grants: VecDeque::new(),
-                    credit_in: window as i64,
-                    held: VecDeque::new(),
-                    consumed: 0,
-                };
-                let mut seen = HashSet::from([start.clone()]);
-                let mut todo = vec![start];
-                while let Some(model) = todo.pop() {
-                    let kept: usize = model.held.iter().chain(&model.items).sum();
-                    assert!(kept < window + largest, "{model:?}");
-                    let next = model.steps(window, sizes);
-                    // Nothing can happen any more only when all has been sent and consumed.
-                    assert!(!next.is_empty() || model.items_left == 0, "{model:?} is stuck");
-                    todo.extend(next.into_iter().filter(|model| seen.insert(model.clone())));
-                }
-                assert!(seen.len() > 10);
-            }
-        }
-    }
-
-    #[test]
-    fn small_frames_are_put_together_and_stay_in_order() {
-        let mut receiving = Receiving::new(1 << 20);
-        let large = Bytes::from(vec![7; SMALL]);
-        for items in [&b"ab"[..], b"c"] {
-            receiving.push(Bytes::copy_from_slice(items)).unwrap();
-        }
-        receiving.push(large.clone()).unwrap();
-        receiving.push(Bytes::from_static(b"d")).unwrap();
-        let mut taken = VecDeque::new();
-        assert!(receiving.take(&mut taken));
-        assert_eq!(taken, [Bytes::from_static(b"abc"), large, Bytes::from_static(b"d")]);
-        taken.clear();
-        assert!(!receiving.take(&mut taken));
-    }
-
-    #[test]
-    fn credit_cannot_be_granted_beyond_all_bounds() {
-        let mut sending = Sending::new(0, None);
-        assert_eq!(sending.grant(u64::MAX), Err(TooMuchCredit));
-        assert_eq!(sending.grant(u32::MAX.into()), Ok(()));
-        assert_eq!(sending.grant(1), Err(TooMuchCredit));
-        sending.spend(5);
-        assert_eq!(sending.grant(5), Ok(()));
-    }
-}
+mod tests;

@@ -6,14 +6,16 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
+    budget::Budget,
     calls::Answer,
-    flow::{Ending, Flow, Owner, Receiving},
+    flow::{Ending, Flow, Owner, Receiving, Sending},
 };
 use crate::{
     CallId,
     error::ProtocolError,
     frame::{FrameKind, Head},
-    session::{Cover, Outbound},
+    packet::Priority,
+    session::{Cover, Outbound, max_items},
 };
 
 /// Names one use of a slot, so that a stale holder can never see its next use.
@@ -24,16 +26,17 @@ pub(super) struct Key {
 }
 
 /// The flows.
-#[derive(Default)]
 pub(super) struct Flows {
     slots: Vec<Slot>,
     free: Vec<u32>,
     /// The flow that is the upload of the peer's call with this id.
     uploads: Vec<Option<Key>>,
-    /// Those that may have items which wait to become a frame.
+    /// What their receiving halves may hold all together.
+    pub(super) budget: Budget,
+    /// Those that may have items which wait to become a frame, and have credit for them.
     unsent: Vec<Key>,
-    /// How many bytes of such items there are.
-    pub(super) unsent_bytes: usize,
+    /// How many bytes of such items there are. Those that wait for credit do not count: it may never come.
+    unsent_bytes: usize,
     /// Where a chunk is encoded, kept for its memory.
     scratch: Vec<u8>,
 }
@@ -51,6 +54,18 @@ impl fmt::Debug for Flows {
 }
 
 impl Flows {
+    pub(super) fn new(budget: Budget) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            uploads: Vec::new(),
+            budget,
+            unsent: Vec::new(),
+            unsent_bytes: 0,
+            scratch: Vec::new(),
+        }
+    }
+
     pub(super) fn insert(&mut self, flow: Flow) -> Key {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
@@ -78,7 +93,10 @@ impl Flows {
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(key.index);
         let flow = slot.flow.take()?;
-        self.unsent_bytes -= flow.outgoing.as_ref().map_or(0, |outgoing| outgoing.pending.len());
+        self.unsent_bytes -= flow.outgoing.as_ref().map_or(0, Sending::sendable);
+        if let Some(incoming) = &flow.incoming {
+            self.budget.close(incoming.window(), matches!(flow.call, Owner::Ours(_)));
+        }
         if let Owner::Peers(id) = flow.call
             && let Some(upload) = self.uploads.get_mut(id.get() as usize)
             && *upload == Some(key)
@@ -88,15 +106,30 @@ impl Flows {
         Some(flow)
     }
 
+    /// Notes that `n` bytes of a flow have been consumed, and when to be told of more. Returns whose call it is and how much
+    /// to grant it, if it is worth a frame.
+    pub(super) fn consume(&mut self, key: Key, n: usize, tell_at: &mut usize) -> Option<(Owner, u64)> {
+        let slot = self.slots.get_mut(key.index as usize).filter(|slot| slot.generation == key.generation)?;
+        let flow = slot.flow.as_mut()?;
+        let incoming = flow.incoming.as_mut()?;
+        // What has ended is granted nothing, and needs no larger window.
+        if flow.end.is_some() {
+            return None;
+        }
+        let grant = incoming.consume(n, &mut self.budget, Instant::now);
+        *tell_at = incoming.until_grant();
+        grant.map(|grant| (flow.call, grant))
+    }
+
     // Uploads of the peer's calls.
 
-    /// A call of the peer's has an upload, of which `window` bytes may come.
-    pub(super) fn expect_upload(&mut self, id: CallId, cover: Cover, window: usize) -> Key {
+    /// A call of the peer's has an upload.
+    pub(super) fn expect_upload(&mut self, id: CallId, cover: Cover, now: Instant) -> Key {
         let key = self.insert(Flow {
             call: Owner::Peers(id),
             cover,
             priority: None,
-            incoming: Some(Receiving::new(window)),
+            incoming: Some(Receiving::new(self.budget.first(), now)),
             outgoing: None,
             end: None,
             handles: 1,
@@ -160,44 +193,105 @@ impl Flows {
         }
     }
 
-    /// To be told that `n` bytes of items have been put behind those that wait in a flow.
-    pub(super) fn note_unsent(&mut self, key: Key, n: usize) {
-        self.unsent_bytes += n;
-        let waiting = self.get(key).and_then(|flow| flow.outgoing.as_ref()).map(|o| o.pending.len());
-        // Those that had some before are in the list.
-        if waiting == Some(n) {
-            self.unsent.push(key);
-        }
+    /// How many bytes of items wait to become a frame, and have credit for it.
+    #[inline]
+    pub(super) fn unsent(&self) -> usize {
+        self.unsent_bytes
     }
 
-    /// Makes frames of all items that wait.
+    /// Whether some flow may have items that can become a frame.
+    #[inline]
+    pub(super) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// Changes the sending half of a flow, and notes whether it has more or less to send than before.
+    #[inline]
+    pub(super) fn change<T>(&mut self, key: Key, f: impl FnOnce(&mut Sending) -> T) -> Option<T> {
+        let slot = self.slots.get_mut(key.index as usize).filter(|slot| slot.generation == key.generation)?;
+        let outgoing = slot.flow.as_mut()?.outgoing.as_mut()?;
+        let before = outgoing.sendable();
+        let result = f(outgoing);
+        let after = outgoing.sendable();
+        self.unsent_bytes = self.unsent_bytes - before + after;
+        if outgoing.is_ready() && !std::mem::replace(&mut outgoing.listed, true) {
+            self.unsent.push(key);
+        }
+        Some(result)
+    }
+
+    /// The request of a flow, which went in fragments, has gone: its items may follow.
+    pub(super) fn opened(&mut self, key: Key, position: u64) {
+        if let Some(flow) = self.get(key) {
+            flow.position = position;
+        }
+        self.change(key, |outgoing| outgoing.held = false);
+    }
+
+    /// A flow is over, if it was not before: what waits to be sent is dropped.
+    pub(super) fn end(&mut self, key: Key, ending: Ending) {
+        let Some(flow) = self.get(key) else { return };
+        flow.end.get_or_insert(ending);
+        self.change(key, |outgoing| {
+            outgoing.discard();
+            outgoing.end = None;
+        });
+    }
+
+    /// Makes frames of the items that wait and have credit. Of those that wait for long, some are left for the next time, so
+    /// that others get their turn.
     pub(super) fn send_all(&mut self, out: &mut Outbound) {
         let mut unsent = std::mem::take(&mut self.unsent);
         for key in unsent.drain(..) {
+            self.change(key, |outgoing| outgoing.listed = false);
             self.send(key, out);
         }
-        self.unsent = unsent;
+        if self.unsent.is_empty() {
+            self.unsent = unsent;
+        }
     }
 
-    /// Makes a frame of the items that wait in one flow.
+    /// Makes frames of all that wait and have credit: nothing comes behind them.
+    pub(super) fn send_rest(&mut self, out: &mut Outbound) {
+        while self.has_unsent() {
+            self.send_all(out);
+        }
+    }
+
+    /// Makes frames of the items that wait in one flow and have credit, and of its end if that comes next.
     pub(super) fn send(&mut self, key: Key, out: &mut Outbound) {
         let Some(flow) = self.get(key) else { return };
-        let (Owner::Ours(call), Some(outgoing)) = (flow.call, &mut flow.outgoing) else { return };
-        let n = outgoing.pending.len();
-        if n == 0 {
-            return;
-        }
-        // Those of a call that is over would be dropped by the peer.
-        if flow.end.is_none() && !outgoing.stopped {
-            let head = Head::of_upload(FrameKind::Item, call.id());
-            let (priority, cover, pending) = (flow.priority, flow.cover, &outgoing.pending);
-            let appended = out.append_items_from(outgoing.compress, priority, cover, head, pending);
-            if let Err(error) = appended {
-                tracing::error!(%error, "items cannot be sent");
+        let (Owner::Ours(call), cover, priority) = (flow.call, flow.cover, flow.priority) else { return };
+        let head = Head::of_upload(FrameKind::Item, call.id());
+        let most = max_items(out.max_message());
+        self.change(key, |outgoing| {
+            let compress = outgoing.compress;
+            for _ in 0..BURST {
+                if outgoing.sendable() == 0 {
+                    break;
+                }
+                let appended = outgoing
+                    .send(most, |items| out.append_items_from(compress, priority, cover, head, items));
+                if let Err(error) = appended {
+                    tracing::error!(%error, "items cannot be sent");
+                }
             }
-        }
-        outgoing.pending.clear();
-        self.unsent_bytes -= n;
+            if outgoing.is_ready()
+                && outgoing.waiting() == 0
+                && let Some(end) = outgoing.end.take()
+            {
+                put_end(out, (priority, cover), call.id(), &end);
+            }
+        });
+    }
+
+    /// Ends an upload: behind the items that wait, if some do.
+    pub(super) fn finish(&mut self, key: Key, end: Vec<u8>) {
+        let flow = self.get(key).filter(|flow| flow.end.is_none());
+        let finished = flow.and_then(|flow| flow.outgoing.as_mut()).map(|outgoing| &mut outgoing.finished);
+        // Once only.
+        let Some(false) = finished.map(|finished| std::mem::replace(finished, true)) else { return };
+        self.change(key, |outgoing| outgoing.end = Some(end));
     }
 
     // All of them.
@@ -224,7 +318,7 @@ impl Flows {
             let maybe_executed = flow.position < written;
             flow.end.get_or_insert(Ending::Answered(Answer::Lost { maybe_executed }));
             if let Some(outgoing) = &mut flow.outgoing {
-                outgoing.pending = Vec::new();
+                outgoing.discard();
             }
             wakers.extend(flow.reader.take().into_iter().chain(flow.writer.take()));
         }
@@ -244,6 +338,15 @@ impl Flow {
     }
 }
 
+/// Appends the end of an upload.
+fn put_end(out: &mut Outbound, (priority, cover): (Option<Priority>, Cover), id: CallId, end: &[u8]) {
+    let head = Head::of_upload(FrameKind::End, id);
+    // A status is never too large.
+    drop(out.append_error_as(priority, cover, head, None, end.len(), |w| w.put(end)));
+}
+
+/// How many frames one upload makes before others get their turn.
+const BURST: usize = 4;
 /// A buffer that has grown beyond this is not kept, in bytes.
 const KEEP_SCRATCH: usize = 16 * 1024;
 

@@ -5,9 +5,10 @@ use std::{
     fmt,
     future::poll_fn,
     marker::PhantomData,
+    ops::Range,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 
 use bytes::Bytes;
@@ -18,6 +19,7 @@ use super::{
     StreamError,
     attached::Attached,
     calls::Answer,
+    cut::{Cut, Unfit, find},
     flow::{Ending, Flow, Owner},
     flows::Key,
     shared::{Shared, State, wake},
@@ -41,8 +43,9 @@ use crate::{
 /// Dropping it tells the other side to stop: it ends the call that was asked for a stream, and lets the sender of an
 /// upload know that nobody reads on.
 ///
-/// It holds at most the window of the connection (the `stream_window` option) besides what it has been asked for: the
-/// sender is given room again when items have been taken out of here.
+/// It holds at most its window (the `stream_window` option), and all streams of a connection together no more than the
+/// `stream_budget` option says: the sender is given room again when items have been taken out of here. An item that is longer is
+/// put together while it is asked for.
 ///
 /// ```
 /// use nalix_core::{Connection, packet};
@@ -65,6 +68,8 @@ pub struct Incoming<T, E = NoError> {
     frame: Bytes,
     at: usize,
     frames: VecDeque<Bytes>,
+    /// An item of which a part has come.
+    cut: Option<Box<Cut>>,
     /// What has come with the end.
     trailers: Attached,
     /// Bytes taken out of here that the sender has not been told of.
@@ -82,7 +87,7 @@ impl<T, E> fmt::Debug for Incoming<T, E> {
 
 impl<T: Wire, E: Wire> Incoming<T, E> {
     pub(crate) fn new(raw: RawIncoming) -> Self {
-        let tell_at = raw.window.div_ceil(2).max(1);
+        let tell_at = raw.tell_at;
         Self { raw: Some(raw), tell_at, ..Self::ended() }
     }
 
@@ -93,6 +98,7 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
             frame: Bytes::new(),
             at: 0,
             frames: VecDeque::new(),
+            cut: None,
             trailers: Attached::default(),
             consumed: 0,
             tell_at: 1,
@@ -123,7 +129,11 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
     fn poll_next_item(&mut self, cx: &Context<'_>) -> Poll<Option<Result<T, StreamError<E>>>> {
         loop {
             if self.at < self.frame.len() {
-                return Poll::Ready(Some(self.take_item()));
+                match self.take_item() {
+                    Some(item) => return Poll::Ready(Some(item)),
+                    // It goes on in the next frame.
+                    None => continue,
+                }
             }
             if let Some(frame) = self.frames.pop_front() {
                 (self.frame, self.at) = (frame, 0);
@@ -133,17 +143,22 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
             self.at = 0;
             let Some(raw) = &mut self.raw else { return Poll::Ready(None) };
             let consumed = std::mem::take(&mut self.consumed);
-            match raw.poll(consumed, &mut self.frames, cx) {
+            let polled = raw.poll(consumed, &mut self.frames, cx);
+            self.tell_at = raw.tell_at;
+            match polled {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Next::Items) => {}
                 Poll::Ready(Next::End(ending)) => {
                     let late = raw.is_late();
                     let reason = raw.shared.close_reason();
-                    self.raw = None;
-                    return Poll::Ready(self.end_of(ending, reason, late).map(Err));
+                    let cut = self.cut.is_some();
+                    self.stop();
+                    let end = self.end_of(ending, reason, late);
+                    let end = end.or_else(|| cut.then(|| StreamError::Decode(cut_off())));
+                    return Poll::Ready(end.map(Err));
                 }
                 Poll::Ready(Next::Late) => {
-                    self.raw = None;
+                    self.stop();
                     return Poll::Ready(Some(Err(StreamError::Timeout)));
                 }
             }
@@ -158,35 +173,80 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
         ending_of(Ending::Answered(answer), reason, late)
     }
 
+    /// The next item, unless it goes on in a frame that is not here yet.
     #[inline]
-    fn take_item(&mut self) -> Result<T, StreamError<E>> {
-        match take::<T>(&self.frame, self.at) {
-            Ok((item, behind)) => {
-                self.note_consumed(behind - self.at);
-                self.at = behind;
-                item.map_err(StreamError::Decode)
+    fn take_item(&mut self) -> Option<Result<T, StreamError<E>>> {
+        if self.cut.is_some() {
+            return self.go_on();
+        }
+        match find(&self.frame, self.at, self.raw.as_ref().map_or(usize::MAX, RawIncoming::max_item)) {
+            Ok(Some(Range { start, end })) => {
+                let item = take(&self.frame, start, end);
+                self.note_consumed(end - self.at);
+                self.at = end;
+                Some(item.map_err(StreamError::Decode))
+            }
+            Ok(None) => {
+                self.cut = Some(Box::default());
+                self.go_on()
             }
             Err(error) => {
                 // Where the next one starts is not known.
                 self.stop();
-                Err(StreamError::Decode(error))
+                Some(Err(StreamError::Decode(error)))
             }
         }
+    }
+
+    /// Goes on with an item that does not lie in one frame.
+    #[inline(never)]
+    fn go_on(&mut self) -> Option<Result<T, StreamError<E>>> {
+        let cut = self.cut.as_mut()?;
+        let Some(raw) = &mut self.raw else {
+            // There is nobody it could come from.
+            self.stop();
+            return Some(Err(StreamError::Decode(cut_off())));
+        };
+        match cut.add(&self.frame[self.at..], raw.max_item(), |n| raw.assemble(n)) {
+            Ok(used) => {
+                self.at += used;
+                if self.at == self.frame.len() {
+                    // Lets go of the receive buffer.
+                    (self.frame, self.at) = (Bytes::new(), 0);
+                }
+                self.note_consumed(used);
+            }
+            Err(unfit) => {
+                self.stop();
+                return Some(Err(match unfit {
+                    Unfit::Bad(error) => StreamError::Decode(error),
+                    Unfit::NoRoom => StreamError::Status(no_room()),
+                }));
+            }
+        }
+        let whole = self.cut.take_if(|cut| cut.is_whole())?;
+        if let Some(raw) = &mut self.raw {
+            raw.assembled();
+        }
+        let item = whole.into_bytes();
+        Some(take(&item, 0, item.len()).map_err(StreamError::Decode))
     }
 
     #[inline]
     fn note_consumed(&mut self, n: usize) {
         self.consumed += n;
         if self.consumed >= self.tell_at
-            && let Some(raw) = &self.raw
+            && let Some(raw) = &mut self.raw
         {
             raw.consume(std::mem::take(&mut self.consumed));
+            self.tell_at = raw.tell_at;
         }
     }
 
     #[cold]
     fn stop(&mut self) {
         self.raw = None;
+        self.cut = None;
         self.frame = Bytes::new();
         self.at = 0;
         self.frames.clear();
@@ -210,20 +270,25 @@ impl<T: Wire, E: Wire> FusedStream for Incoming<T, E> {
 // Nothing in it is pinned.
 impl<T, E> Unpin for Incoming<T, E> {}
 
-/// Takes the item that starts at `at` and returns it with where it ends.
-///
-/// # Errors
-/// [`DecodeError`] if it does not end within the frame. What is wrong inside an item is in the inner result.
+/// Decodes the item in these bytes.
 #[inline]
-fn take<T: Wire>(frame: &Bytes, at: usize) -> Result<(Result<T, DecodeError>, usize), DecodeError> {
-    let mut r = Reader::from_bytes(frame, &Limits::DEFAULT);
-    r.bytes(at)?;
-    let len = r.len()?;
-    let behind = frame.len() - (r.remaining() - len);
-    let scope = r.enter_scope(len)?;
+fn take<T: Wire>(bytes: &Bytes, start: usize, end: usize) -> Result<T, DecodeError> {
+    let mut r = Reader::from_bytes(bytes, &Limits::DEFAULT);
+    r.bytes(start)?;
+    let scope = r.enter_scope(end - start)?;
     let item = T::decode(&mut r);
     drop(scope);
-    Ok((item, behind))
+    item
+}
+
+#[cold]
+fn cut_off() -> DecodeError {
+    DecodeErrorKind::Custom("a stream that ends in the middle of an item").into()
+}
+
+#[cold]
+fn no_room() -> Status {
+    Status::new(Code::ResourceExhausted, "too many large items at a time")
 }
 
 fn ending_of<E: Wire>(ending: Ending, reason: Option<CloseReason>, late: bool) -> Option<StreamError<E>> {
@@ -256,7 +321,10 @@ fn ending_of<E: Wire>(ending: Ending, reason: Option<CloseReason>, late: bool) -
 pub(crate) struct RawIncoming {
     pub(super) shared: Arc<Shared>,
     key: Key,
-    pub(super) window: usize,
+    /// From how many consumed bytes on the connection is told of them.
+    tell_at: usize,
+    /// What it takes of the connection's room for large items.
+    reserved: usize,
     deadline: Option<Instant>,
 }
 
@@ -267,18 +335,25 @@ enum Next {
 }
 
 impl RawIncoming {
-    pub(super) fn new(shared: Arc<Shared>, key: Key, window: usize, deadline: Option<Instant>) -> Self {
-        Self { shared, key, window, deadline }
+    pub(super) fn new(shared: Arc<Shared>, key: Key, deadline: Option<Instant>) -> Self {
+        let tell_at = shared.setup.terms.window_in.div_ceil(2).max(1);
+        Self { shared, key, tell_at, reserved: 0, deadline }
     }
 
     fn is_late(&self) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= Instant::now())
     }
 
-    fn poll(&self, consumed: usize, into: &mut VecDeque<Bytes>, cx: &Context<'_>) -> Poll<Next> {
+    /// The longest item, in bytes.
+    #[inline]
+    fn max_item(&self) -> usize {
+        self.shared.setup.terms.message_in
+    }
+
+    fn poll(&mut self, consumed: usize, into: &mut VecDeque<Bytes>, cx: &Context<'_>) -> Poll<Next> {
         let mut state = self.shared.lock();
-        let driver =
-            if grant(&mut state, self.key, consumed) { self.shared.wake_driver(&mut state) } else { None };
+        let told = grant(&mut state, self.key, consumed, &mut self.tell_at);
+        let driver = if told { self.shared.wake_driver(&mut state) } else { None };
         let late = self.is_late();
         let next = match state.flows.get(self.key) {
             None => Poll::Ready(Next::End(Ending::Over)),
@@ -303,33 +378,60 @@ impl RawIncoming {
         next
     }
 
-    fn consume(&self, n: usize) {
+    fn consume(&mut self, n: usize) {
         let mut state = self.shared.lock();
-        if grant(&mut state, self.key, n) {
+        if grant(&mut state, self.key, n, &mut self.tell_at) {
             let driver = self.shared.wake_driver(&mut state);
             drop(state);
             wake([driver]);
         }
     }
+
+    /// Makes room for a large item of so many bytes. Returns whether there is any.
+    fn assemble(&mut self, n: usize) -> bool {
+        let room = self.shared.lock().flows.budget.assemble(n);
+        self.reserved = if room { n } else { 0 };
+        room
+    }
+
+    /// Gives the room of a large item back.
+    fn assembled(&mut self) {
+        let reserved = std::mem::take(&mut self.reserved);
+        if reserved > 0 {
+            self.shared.lock().flows.budget.assembled(reserved);
+        }
+    }
 }
 
-/// Notes what has been consumed, and grants it to the sender again when it is worth a frame.
-fn grant(state: &mut State, key: Key, consumed: usize) -> bool {
+/// Notes what has been consumed, and grants it to the sender again when it is worth a frame. `tell_at` is
+/// after how many more.
+fn grant(state: &mut State, key: Key, consumed: usize, tell_at: &mut usize) -> bool {
+    if consumed == 0 {
+        return false;
+    }
     let gone = state.gone().is_some();
     let State { flows, out, .. } = state;
-    let Some(flow) = flows.get(key) else { return false };
-    let head = match flow.call {
+    let Some((call, n)) = flows.consume(key, consumed, tell_at) else { return false };
+    if gone {
+        return false;
+    }
+    let head = match call {
         Owner::Ours(call) => Head::of_call(FrameKind::Credit, call.id()),
         Owner::Peers(id) => Head::of_upload(FrameKind::Credit, id),
     };
-    let Some(n) = flow.incoming.as_mut().and_then(|incoming| incoming.consume(consumed)) else {
-        return false;
-    };
-    if flow.end.is_some() || gone {
-        return false;
-    }
     // A varint is never too large.
     out.append_error(Cover::Sealed, head, 3, |w| w.put_varint(n)).is_ok()
+}
+
+/// Gives a call up, and tells the peer if it knows of it. Returns the driver's waker.
+pub(super) fn give_up(shared: &Shared, state: &mut State, call: super::calls::Key) -> Option<Waker> {
+    if !state.calls.abandon(call) || state.gone().is_some() {
+        return None;
+    }
+    if state.cancel(call.id()) {
+        return tell(shared, state, Some(Head::of_call(FrameKind::Cancel, call.id())));
+    }
+    shared.wake_driver(state)
 }
 
 impl Drop for RawIncoming {
@@ -338,23 +440,25 @@ impl Drop for RawIncoming {
         let mut state = self.shared.lock();
         let driver = match state.flows.get(self.key) {
             Some(flow) if flow.end.is_none() => {
-                let head = match flow.call {
+                match flow.call {
                     // The call is over for both directions.
                     Owner::Ours(call) => {
-                        flow.end = Some(Ending::Over);
                         writer = flow.writer.take();
-                        let told = state.calls.abandon(call) && state.cancel(call.id());
-                        told.then(|| Head::of_call(FrameKind::Cancel, call.id()))
+                        state.flows.end(self.key, Ending::Over);
+                        give_up(&self.shared, &mut state, call)
                     }
-                    Owner::Peers(id) => Some(Head::of_upload(FrameKind::Cancel, id)),
-                };
-                tell(&self.shared, &mut state, head)
+                    Owner::Peers(id) => {
+                        let head = Head::of_upload(FrameKind::Cancel, id);
+                        tell(&self.shared, &mut state, Some(head))
+                    }
+                }
             }
             _ => None,
         };
         if let Some(Flow { incoming: Some(incoming), .. }) = state.flows.get(self.key) {
             incoming.clear();
         }
+        state.flows.budget.assembled(self.reserved);
         let flow = state.flows.release(self.key);
         let next = state.next_waiter();
         drop(state);
@@ -364,7 +468,7 @@ impl Drop for RawIncoming {
 }
 
 /// Appends a frame without a payload, unless the goodbye has been said. Returns the driver's waker.
-pub(super) fn tell(shared: &Shared, state: &mut State, head: Option<Head>) -> Option<std::task::Waker> {
+pub(super) fn tell(shared: &Shared, state: &mut State, head: Option<Head>) -> Option<Waker> {
     let head = head?;
     if state.gone().is_some() {
         return None;
@@ -377,9 +481,8 @@ pub(super) fn tell(shared: &Shared, state: &mut State, head: Option<Head>) -> Op
 impl Shared {
     /// A call of the peer's has an upload: what comes of it is kept for the handle from now on.
     pub(crate) fn expect_upload(self: &Arc<Self>, id: CallId, cover: Cover) -> RawIncoming {
-        let window = self.setup.terms.window_in;
-        let key = self.lock().flows.expect_upload(id, cover, window);
-        RawIncoming::new(Arc::clone(self), key, window, None)
+        let key = self.lock().flows.expect_upload(id, cover, Instant::now());
+        RawIncoming::new(Arc::clone(self), key, None)
     }
 
     /// A call of the peer's with an upload has been answered.

@@ -22,10 +22,8 @@ impl State {
     pub(super) fn note_completed(&mut self) {
         let Self { out, calls, flows, .. } = self;
         for completed in out.completed() {
-            if let Some(flow) =
-                calls.completed(completed.id, completed.position).and_then(|key| flows.get(key))
-            {
-                flow.position = completed.position;
+            if let Some(key) = calls.completed(completed.id, completed.position) {
+                flows.opened(key, completed.position);
             }
         }
     }

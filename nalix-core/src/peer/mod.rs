@@ -5,8 +5,10 @@ mod append;
 mod arrival;
 mod attached;
 mod attributes;
+mod budget;
 mod calls;
 mod commands;
+mod cut;
 mod early;
 mod error;
 mod flow;
@@ -29,6 +31,7 @@ mod waiters;
 pub(crate) use self::{
     arrival::Arrival,
     attached::Attached,
+    budget::StreamLimits,
     calls::Answer,
     commands::Commands,
     flow::granted,

@@ -14,11 +14,12 @@ use tokio::time::Instant;
 
 use super::{
     Connection, Incoming, Outgoing, RequestError, Upload,
-    append::append_whole_packet,
+    append::append_packet,
     calls::Calls,
     flow::{Flow, Owner, Receiving, Sending},
     flows::Key,
     incoming::RawIncoming,
+    large::large,
     outgoing::RawOutgoing,
     shared::{Shared, State, wake},
     waiters::Ticket,
@@ -28,6 +29,7 @@ use crate::{
     frame::{Head, Metadata},
     packet::{DuplexRequest, Packet, StreamRequest, Streams, UploadRequest, Uploads},
     session::Cover,
+    status::{Code, Status},
 };
 
 /// The ends that a packet `P` opens: [`Incoming`], [`Upload`], or both of [`Outgoing`] and [`Incoming`].
@@ -105,8 +107,7 @@ pub struct Opened {
 
 impl Opened {
     fn incoming(&self) -> RawIncoming {
-        let window = self.shared.setup.terms.window_in;
-        RawIncoming::new(Arc::clone(&self.shared), self.key, window, self.deadline)
+        RawIncoming::new(Arc::clone(&self.shared), self.key, self.deadline)
     }
 
     fn outgoing(&self, alone: bool) -> RawOutgoing {
@@ -118,6 +119,9 @@ impl Opened {
 ///
 /// It is done when the packet is in the outbox, and does not wait for the peer: whether that serves it is told where the
 /// answer or the first item is awaited. There is no default timeout, for streams last as long as they last.
+///
+/// With as many streams open as the `stream_budget` option allows, one more fails with [`Code::ResourceExhausted`]; nothing is
+/// sent then.
 #[must_use = "nothing is sent until it is awaited"]
 pub struct OpenBuilder<P, O> {
     connection: Connection,
@@ -230,15 +234,16 @@ impl<P: Packet, O: Opens<P>> OpenFuture<P, O> {
         }
         let priority = P::PRIORITY.unwrap_or_default();
         // Whoever is still in the queue waits for its turn; one who was woken, or who finds the queue empty, has it.
+        let large = large(packet);
         let queued = self.ticket.filter(|&ticket| state.waiters.update(ticket, cx.waker()));
         let had_turn = queued.is_none() && self.ticket.is_some();
-        let its_turn = had_turn || (queued.is_none() && state.waiters.is_first_caller(priority, 0));
+        let its_turn = had_turn || (queued.is_none() && state.waiters.is_first_caller(priority, large));
         if let Some(deadline) = self.deadline {
             state.note_deadline(deadline);
         }
-        if !its_turn || !state.can_call(priority, 0) {
+        if !its_turn || !state.can_call(priority, large) {
             if queued.is_none() {
-                let what = (priority, 0);
+                let what = (priority, large);
                 self.ticket = Some(state.waiters.push_caller(cx.waker(), what, self.deadline, had_turn));
             }
             let driver = shared.wake_driver(&mut state);
@@ -246,9 +251,15 @@ impl<P: Packet, O: Opens<P>> OpenFuture<P, O> {
             wake([driver]);
             return Poll::Pending;
         }
+        if O::IN && !state.flows.budget.may_open() {
+            let next = had_turn.then(|| state.next_waiter()).flatten();
+            drop(state);
+            self.ticket = None;
+            wake([next]);
+            return Poll::Ready(Err(RequestError::Status(too_many_streams())));
+        }
         let flow = Streaming { incoming: O::IN, outgoing: O::OUT, deadline: self.deadline };
-        let terms = &shared.setup.terms;
-        let sent = send(&mut state, packet, flow, (terms.window_in, terms.window_out), remaining);
+        let sent = send(&mut state, packet, flow, shared.setup.terms.window_out, remaining);
         let next = state.next_waiter();
         let driver = shared.wake_driver(&mut state);
         drop(state);
@@ -281,7 +292,7 @@ fn send<P: Packet>(
     state: &mut State,
     packet: &P,
     streaming: Streaming,
-    (window_in, window_out): (usize, usize),
+    window_out: usize,
     remaining: Option<Duration>,
 ) -> Result<Key, EncodeError> {
     let State { calls, flows, out, .. } = state;
@@ -289,15 +300,21 @@ fn send<P: Packet>(
     let call = calls.insert(Waker::noop().clone(), None, cover);
     let mut slot = TakenSlot { calls, call, sent: false };
     let head = Head::request(call.id(), P::OPCODE);
-    let metadata = remaining.map(Metadata::remaining).unwrap_or_default();
-    let appended = append_whole_packet(out, head, metadata, packet)?;
+    let metadata = (remaining.map(Metadata::remaining).unwrap_or_default(), None);
+    let appended = append_packet(out, head, metadata, packet)?;
     slot.sent = true;
+    // Nothing may overtake a request that goes in fragments.
+    let held = appended.position == u64::MAX;
+    let incoming = streaming.incoming.then(|| {
+        flows.budget.open();
+        Receiving::new(flows.budget.first(), Instant::now())
+    });
     let key = flows.insert(Flow {
         call: Owner::Ours(call),
         cover,
         priority: P::PRIORITY,
-        incoming: streaming.incoming.then(|| Receiving::new(window_in)),
-        outgoing: streaming.outgoing.then(|| Sending::new(window_out, P::COMPRESS)),
+        incoming,
+        outgoing: streaming.outgoing.then(|| Sending::new(window_out, P::COMPRESS, held)),
         end: None,
         handles: u8::from(streaming.incoming) + u8::from(streaming.outgoing),
         reader: None,
@@ -307,6 +324,11 @@ fn send<P: Packet>(
     });
     slot.calls.set_stream(call, key);
     Ok(key)
+}
+
+#[cold]
+fn too_many_streams() -> Status {
+    Status::new(Code::ResourceExhausted, "as many streams are open as `stream_budget` allows")
 }
 
 /// A slot that is given back if the request cannot be encoded, or if its `Encode` panics: that is user code.

@@ -13,9 +13,9 @@ use tokio::time::Instant;
 
 use super::{
     RequestError, Response, SendError,
-    flow::{Ending, Owner},
+    flow::{Ending, Owner, Sending},
     flows::Key,
-    incoming::tell,
+    incoming::give_up,
     request,
     shared::{Shared, State, wake},
     waiters::Ticket,
@@ -23,11 +23,11 @@ use super::{
 use crate::{
     Wire,
     error::EncodeError,
-    frame::{Entries, FrameKind, Head, encode_status},
+    frame::{Entries, encode_status},
     packet::UploadRequest,
-    session::{max_item, max_items},
+    session::max_items,
     status::{Code, Status},
-    wire::{Encode, append_item},
+    wire::{Encode, Writer, append_item},
 };
 
 /// The upload of a packet with `upload` and `stream`: the sending end of [`Connection::duplex`](super::Connection::duplex).
@@ -51,7 +51,8 @@ impl<T: Wire> Outgoing<T> {
         Self { raw, chunks: PhantomData }
     }
 
-    /// Sends a chunk: done when it is in the outbox, which waits until the other side has room for it.
+    /// Sends a chunk: done when it is in the outbox, which waits until the other side has room for its first byte, and
+    /// all that was sent before. What is longer goes as there is room, beside everything else.
     ///
     /// Cancel safe: dropped before it is done, it has sent nothing.
     pub fn send<'a>(&'a mut self, chunk: &'a T) -> SendChunk<'a, T> {
@@ -112,7 +113,8 @@ impl<P: UploadRequest> Upload<P> {
         Self { raw, packet: PhantomData }
     }
 
-    /// Sends a chunk: done when it is in the outbox, which waits until the other side has room for it.
+    /// Sends a chunk: done when it is in the outbox, which waits until the other side has room for its first byte, and
+    /// all that was sent before. What is longer goes as there is room, beside everything else.
     ///
     /// [`SendError::Stopped`] says that the other side takes no more, for instance since it has answered already:
     /// [`Upload::finish`] tells what. Cancel safe: dropped before it is done, it has sent nothing.
@@ -170,7 +172,7 @@ impl<T: Encode> Future for SendChunk<'_, T> {
         }
         let Some(flow) = state.flows.get(this.raw.key) else { return Poll::Ready(Err(SendError::Stopped)) };
         let priority = flow.priority.unwrap_or_default();
-        if !flow.outgoing.as_ref().is_some_and(super::flow::Sending::may_send) {
+        if !flow.outgoing.as_ref().is_some_and(Sending::may_put) {
             match &mut flow.writer {
                 Some(writer) => writer.clone_from(cx.waker()),
                 writer => *writer = Some(cx.waker().clone()),
@@ -219,26 +221,20 @@ fn may_send(state: &mut State, key: Key) -> Result<(), SendError> {
     }
 }
 
-/// Puts a chunk behind those that wait to become a frame; they all go in one when the driver looks.
+/// Puts a chunk behind those that wait to become a frame; they all go in one when the driver looks, or in several if they are
+/// long or there is not enough credit.
 fn put<T: Encode>(state: &mut State, key: Key, chunk: &T) -> Result<(), EncodeError> {
     let State { flows, out, .. } = state;
-    let limit = max_item(out.max_message());
+    let limit = out.max_message();
     // In a buffer of its own until it is known to be good: `Encode` is user code and may panic.
     let mut item = flows.take_scratch();
     let encoded = append_item(&mut item, chunk, limit);
     if encoded.is_ok() {
-        let waiting = |flows: &mut super::flows::Flows| {
-            flows.get(key).and_then(|flow| flow.outgoing.as_ref()).map_or(0, |o| o.pending.len())
-        };
-        let before = waiting(flows);
-        if before > 0 && before + item.len() > FRAME.min(max_items(limit)) {
+        let waiting = flows.get(key).and_then(|flow| flow.outgoing.as_ref()).map_or(0, Sending::waiting);
+        if waiting > 0 && waiting + item.len() > max_items(limit) {
             flows.send(key, out);
         }
-        if let Some(outgoing) = flows.get(key).and_then(|flow| flow.outgoing.as_mut()) {
-            outgoing.pending.extend_from_slice(&item);
-            outgoing.spend(item.len());
-            flows.note_unsent(key, item.len());
-        }
+        flows.change(key, |outgoing| outgoing.put(&mut item));
     }
     flows.keep_scratch(item);
     encoded
@@ -348,19 +344,11 @@ fn end_upload(shared: &Shared, state: &mut State, key: Key, status: Option<&Stat
     if state.gone().is_some() {
         return None;
     }
-    let State { flows, out, .. } = &mut *state;
-    flows.send(key, out);
-    let flow = flows.get(key).filter(|flow| flow.end.is_none())?;
-    let outgoing = flow.outgoing.as_mut().filter(|outgoing| !outgoing.finished)?;
-    outgoing.finished = true;
-    let Owner::Ours(call) = flow.call else { return None };
-    let head = Head::of_upload(FrameKind::End, call.id());
-    // A status is never too large.
-    drop(out.append_error_as(flow.priority, flow.cover, head, None, 0, |w| {
-        if let Some(status) = status {
-            encode_status(w, status);
-        }
-    }));
+    let mut end = Vec::new();
+    if let Some(status) = status {
+        encode_status(&mut Writer::new(&mut end, usize::MAX), status);
+    }
+    state.flows.finish(key, end);
     shared.wake_driver(state)
 }
 
@@ -370,10 +358,8 @@ impl Drop for RawOutgoing {
         let driver = match state.flows.get(self.key) {
             Some(flow) if flow.end.is_none() => match flow.call {
                 Owner::Ours(call) if self.alone => {
-                    flow.end = Some(Ending::Over);
-                    let told = state.calls.abandon(call) && state.cancel(call.id());
-                    let head = Head::of_call(FrameKind::Cancel, call.id());
-                    tell(&self.shared, &mut state, told.then_some(head))
+                    state.flows.end(self.key, Ending::Over);
+                    give_up(&self.shared, &mut state, call)
                 }
                 _ => {
                     let status = Status::new(Code::Cancelled, "the upload was given up");
@@ -389,6 +375,3 @@ impl Drop for RawOutgoing {
         wake([driver, next]);
     }
 }
-
-/// About how many bytes of chunks one frame carries.
-const FRAME: usize = 16 * 1024;

@@ -14,6 +14,7 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     attributes::Attributes,
+    budget::{Budget, StreamLimits},
     calls::Calls,
     commands::Commands,
     flows::Flows,
@@ -56,6 +57,8 @@ pub(crate) struct Setup {
     pub(crate) request_timeout: Option<Duration>,
     /// How many packets wait for a subscriber unless it says otherwise.
     pub(crate) push_queue: usize,
+    /// What may be kept of streams.
+    pub(crate) streams: StreamLimits,
 }
 
 #[derive(Debug)]
@@ -137,12 +140,13 @@ pub(crate) struct Rest {
 
 impl Shared {
     pub(crate) fn new(mut setup: Setup, out: Outbound) -> Self {
+        let budget = Budget::new(setup.streams, setup.terms.window_in, setup.terms.calls_in);
         let state = State {
             out,
             latest: Latest::default(),
             left_out: 0,
             calls: Calls::new(setup.terms.calls_out),
-            flows: Flows::default(),
+            flows: Flows::new(budget),
             waiters: Waiters::default(),
             unsent: 0,
             outbox: setup.outbox,
@@ -250,8 +254,10 @@ impl Shared {
         let mut state = self.lock();
         state.unsent = 0;
         state.settle_latest();
-        let State { flows, out, .. } = &mut *state;
-        flows.send_all(out);
+        if !state.sealed {
+            let State { flows, out, .. } = &mut *state;
+            flows.send_all(out);
+        }
         if !state.out.is_empty() {
             self.writing.store(true, Ordering::Relaxed);
             *writing = state.out.take(std::mem::take(writing));
@@ -304,7 +310,7 @@ impl Shared {
     /// The most bytes that wait to be written of what counts for any one priority.
     pub(crate) fn longest_backlog(&self) -> usize {
         let state = self.lock();
-        state.unsent + state.out.longest_len() + state.flows.unsent_bytes
+        state.unsent + state.out.longest_len() + state.flows.unsent()
     }
 
     /// Appends a frame of the driver's own, unless the goodbye has been said, and returns how many bytes wait to be
@@ -328,8 +334,9 @@ impl Shared {
         let mut state = self.lock();
         let reason = state.closing.get_or_insert(reason).clone();
         if !state.sealed {
-            let State { latest, out, .. } = &mut *state;
+            let State { latest, flows, out, .. } = &mut *state;
             latest.append_all_to(out);
+            flows.send_rest(out);
             if !matches!(reason.code, CloseCode::Normal | CloseCode::GoingAway) {
                 state.out.drop_large();
             }
@@ -394,7 +401,7 @@ fn rest(mut state: MutexGuard<'_, State>) -> Rest {
     let backlog = state.backlog();
     let waiter = state.next_waiter();
     let exhausted = state.out.is_exhausted();
-    let more = !state.out.is_empty() || !state.latest.is_empty();
+    let more = !state.out.is_empty() || !state.latest.is_empty() || state.flows.has_unsent();
     drop(state);
     if let Some(waiter) = waiter {
         waiter.wake();
@@ -412,7 +419,7 @@ impl State {
     /// Bytes that wait to be written, of what counts for this priority.
     #[inline]
     pub(super) fn backlog_for(&self, priority: Priority) -> usize {
-        self.unsent + self.out.len_for(priority) + self.flows.unsent_bytes
+        self.unsent + self.out.len_for(priority) + self.flows.unsent()
     }
 
     /// Appends the packets of which only the latest counts, unless they have to wait.
@@ -422,7 +429,7 @@ impl State {
 
     /// Bytes that wait to be written.
     pub(super) fn backlog(&self) -> usize {
-        self.unsent + self.out.len() + self.flows.unsent_bytes
+        self.unsent + self.out.len() + self.flows.unsent()
     }
 
     /// Why nothing new is taken, if that is so.

@@ -156,7 +156,7 @@ impl Outbound {
         let mut left = BURST.saturating_sub(ahead);
         // What has been appended so far must not have to wait for a fragment to be opened.
         // At once: a buffer that grows step by step ends at twice what it needs.
-        let waiting = queues.len().min(left);
+        let waiting = queues.large_len().min(left);
         self.buf.reserve(waiting + waiting.div_ceil(frame::FRAGMENT) * BESIDE);
         let mut small = true;
         while left > 0

@@ -56,12 +56,6 @@ pub const fn max_error(max_message: usize) -> usize {
     if max_message < STATUS_ROOM { STATUS_ROOM } else { max_message + 1 }
 }
 
-/// The longest item of a stream, in bytes. It has to fit a frame with its length in front, since what comes behind it must
-/// not overtake it.
-pub const fn max_item(max_message: usize) -> usize {
-    if max_message < frame::FRAGMENT - 3 { max_message } else { frame::FRAGMENT - 3 }
-}
-
 /// The longest payload of an Item frame, in bytes.
 pub const fn max_items(max_message: usize) -> usize {
     if max_message < frame::FRAGMENT - 5 { max_message + 5 } else { frame::FRAGMENT }

@@ -170,7 +170,8 @@ impl Outbound {
         self.append_error_as(None, cover, head, None, hint, write)
     }
 
-    /// As [`Outbound::append`], for items of a stream, each with its length in front, with the priority of its packet.
+    /// As [`Outbound::append`], for bytes of items of a stream, each with its length in front, with the priority of its packet.
+    /// They must fit a frame.
     ///
     /// # Errors
     /// As [`Outbound::append`].
@@ -184,23 +185,6 @@ impl Outbound {
         let limit = max_items(self.max_message);
         let metadata = (Metadata::default(), None);
         self.append_here(limit, priority, cover, head, metadata, items.len(), |w| w.put(items))
-    }
-
-    /// As [`Outbound::append`], for what must fit a frame, since what comes behind it must not overtake it.
-    ///
-    /// # Errors
-    /// As [`Outbound::append`]; the limit is that of a frame if it is the smaller.
-    pub fn append_whole(
-        &mut self,
-        priority: Option<Priority>,
-        cover: Cover,
-        head: Head,
-        metadata: Metadata,
-        hint: usize,
-        write: impl FnOnce(&mut Writer<'_>),
-    ) -> Result<Appended, EncodeError> {
-        let limit = self.max_message.min(FRAGMENT);
-        self.append_here(limit, priority, cover, head, (metadata, None), hint.min(FRAGMENT), write)
     }
 
     /// As [`Outbound::append_error`], with the priority of the packet, if it has one, and with entries of the user's.

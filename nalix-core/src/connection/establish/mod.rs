@@ -105,6 +105,7 @@ pub(super) fn settle<L: Link>(
         max_latest: options.max_latest,
         request_timeout: options.request_timeout,
         push_queue: options.push_queue,
+        streams: options.streams(),
     };
     let shared = Arc::new(Shared::new(setup, outbound));
     Established { link, inbound, shared, ticket: None, resumed, early_sent: false }
