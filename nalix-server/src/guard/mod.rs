@@ -3,6 +3,7 @@
 mod bans;
 mod cidr;
 mod front;
+mod keyed_hash;
 mod lists;
 mod options;
 mod refusal;

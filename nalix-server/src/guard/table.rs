@@ -1,14 +1,18 @@
 //! What is known of addresses: how many links they have, how often they come, and who is banned.
 
 use std::{
-    collections::{HashMap, hash_map::RandomState},
-    hash::{BuildHasher, BuildHasherDefault, Hash, Hasher},
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hash, Hasher},
     time::Duration,
 };
 
 use nalix_core::limit::{AddressKey, Level, Rate};
 
-use super::{GuardOptions, bans::BanCause};
+use super::{
+    GuardOptions,
+    bans::BanCause,
+    keyed_hash::{KeyedHash, Through},
+};
 use crate::sync::{Guard, Mutex};
 
 /// A table of addresses, in bounded memory and in shards with a lock each.
@@ -21,7 +25,7 @@ use crate::sync::{Guard, Mutex};
 #[derive(Debug)]
 pub(super) struct Table {
     limits: Limits,
-    hasher: RandomState,
+    hasher: KeyedHash,
     shards: Box<[Mutex<Shard>]>,
 }
 
@@ -97,14 +101,14 @@ impl Table {
         };
         Self {
             limits: Limits { links: options.max_connections_per_address, connects: rate, faults },
-            hasher: RandomState::new(),
+            hasher: KeyedHash::random(),
             shards: (0..SHARDS).map(|_| shard()).collect(),
         }
     }
 
     #[inline]
     pub(super) fn hashed(&self, key: AddressKey) -> Hashed {
-        Hashed { hash: self.hasher.hash_one(key), key }
+        Hashed { hash: self.hasher.of(key), key }
     }
 
     /// Counts a link in. Being turned away costs nothing.
@@ -274,29 +278,6 @@ impl Hash for Hashed {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.hash);
-    }
-}
-
-/// Takes the hash that is there already.
-#[derive(Debug, Default)]
-struct Through(u64);
-
-impl Hasher for Through {
-    #[inline]
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-
-    /// Not for the keys in here, which write one number.
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
-        }
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.0
     }
 }
 
