@@ -32,6 +32,7 @@ fn main() {
     sealed();
     streams();
     connection();
+    proxy();
 }
 
 fn hello() {
