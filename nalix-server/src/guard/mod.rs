@@ -38,7 +38,9 @@ use self::{
 /// use nalix_server::{Guard, ServerHandle};
 ///
 /// fn throw_out(server: &ServerHandle, address: std::net::IpAddr) {
-///     server.guard().ban(address, Duration::from_secs(3_600));
+///     if !server.guard().ban(address, Duration::from_secs(3_600)) {
+///         println!("too many addresses are known to ban another");
+///     }
 ///     // Whoever is inside stays unless told otherwise.
 ///     server.hub().close_address(address, &nalix_server::CloseReason::new(
 ///         nalix_server::CloseCode::LimitExceeded,
