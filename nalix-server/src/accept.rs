@@ -9,9 +9,10 @@ use std::{
 };
 
 use nalix_core::{
-    Advice, CloseCode, CloseReason,
-    connection::{self, ConnectError, Driver},
-    controller::Context,
+    Advice, CloseCode, CloseReason, Side,
+    connection::{self, ConnectError, Driver, Serving},
+    controller::{Context, Router},
+    error::ProtocolError,
     link::{Link, tcp},
     wire::Limits,
 };
@@ -19,7 +20,8 @@ use tokio::{net::TcpListener, task::JoinHandle, time::sleep};
 use tracing::Instrument;
 
 use crate::{
-    BuildError,
+    BuildError, Guard, RefusalCause,
+    guard::{Fronted, Origin, front},
     inner::{Inner, Stage},
 };
 
@@ -67,24 +69,57 @@ pub(crate) async fn accept(inner: Arc<Inner>, listener: TcpListener) {
     }
 }
 
-/// Serves one link, from its handshake to its end.
+/// Serves one link, from its first byte to its end.
 pub(crate) async fn serve(inner: Arc<Inner>, link: impl Link + Unpin) {
+    if !inner.guard.has_header(&link) {
+        return serve_client(inner, Guard::direct(link)).await;
+    }
+    // It is nobody's yet, and counts among all handshakes, so that links on which nothing is said are bounded.
+    let Ok(waiting) = inner.handshakes.begin(None) else {
+        let refusal = inner.guard.refuse(Origin::Proxy, RefusalCause::Handshakes);
+        return refuse(&inner, link, refusal.reason()).await;
+    };
+    let proxy = link.peer_addr();
+    let fronted = front(&inner.guard, link, inner.reached(Stage::Draining)).await;
+    drop(waiting);
+    match fronted {
+        Ok(link) => serve_client(inner, link).await,
+        Err(error) => {
+            inner.guard.refuse(Origin::Proxy, RefusalCause::ProxyHeader);
+            tracing::debug!(proxy = proxy.map(tracing::field::display), %error, "a trusted proxy has named no client");
+        }
+    }
+}
+
+/// Serves a link of a client, from its handshake to its end.
+async fn serve_client<L: Link + Unpin>(inner: Arc<Inner>, link: Fronted<L>) {
     let span = tracing::info_span!(
         "connection",
         peer = link.peer_addr().map(tracing::field::display),
         id = tracing::field::Empty
     );
+    let origin = link.origin();
     if *inner.stage.borrow() >= Stage::Draining {
         return refuse(&inner, link, draining()).instrument(span).await;
     }
-    let Some(mut present) = inner.links.enter() else {
-        let reason = CloseReason::new(CloseCode::LimitExceeded, "too many connections")
-            .with_advice(Advice::Retry { after: Some(Duration::from_secs(1)) });
-        return refuse(&inner, link, reason).instrument(span).await;
+    // The lists, the address's own limits, and then those of all together: who is turned away takes no room from others.
+    let _admission = match inner.guard.admit_link(origin) {
+        Ok(admission) => admission,
+        Err(refusal) => {
+            return refuse_if(refusal.tell, &inner, link, refusal.reason()).instrument(span).await;
+        }
     };
-    let handshake = match inner.handshakes.begin(link.peer_addr()) {
+    let Some(mut present) = inner.links.enter() else {
+        let refusal = inner.guard.refuse(origin, RefusalCause::Full);
+        return refuse_if(refusal.tell, &inner, link, refusal.reason()).instrument(span).await;
+    };
+    let handshake = match inner.handshakes.begin(origin.address()) {
         Ok(handshake) => handshake,
-        Err(reason) => return refuse(&inner, link, reason).instrument(span).await,
+        Err(reason) => {
+            drop(present);
+            let refusal = inner.guard.refuse(origin, RefusalCause::Handshakes);
+            return refuse_if(refusal.tell, &inner, link, reason).instrument(span).await;
+        }
     };
     let work = async {
         // Nothing has been promised to a peer whose handshake is not done.
@@ -101,8 +136,25 @@ pub(crate) async fn serve(inner: Arc<Inner>, link: impl Link + Unpin) {
         drop(handshake);
         let established = match established {
             Ok(established) => established,
-            Err(error) => return log_failure(&error),
+            Err(error) => {
+                if is_fault(&error) {
+                    inner.guard.report(origin);
+                }
+                return log_failure(&error);
+            }
         };
+        if !present.take_place() {
+            let reason = inner.guard.refuse(origin, RefusalCause::Full).reason();
+            // Nothing is served on it, and no hook runs.
+            let (connection, driver) =
+                Driver::new(established, Serving::from(Router::empty()), &inner.options);
+            connection.close_with(reason);
+            tokio::select! {
+                _ = driver => {}
+                () = inner.reached(Stage::Forced) => {}
+            }
+            return;
+        }
         let (connection, driver) = Driver::new(established, (inner.make_serving)(), &inner.options);
         let driver = driver.share_reassembly(Arc::clone(&inner.reassembly));
         span.record("id", connection.id().get());
@@ -117,6 +169,9 @@ pub(crate) async fn serve(inner: Arc<Inner>, link: impl Link + Unpin) {
         }
         let reason = driver.await;
         present.leave_groups();
+        if connection.is_peer_at_fault() {
+            inner.guard.report(origin);
+        }
         if reason.is_normal() || reason.code == CloseCode::Lost {
             tracing::debug!(%reason, "disconnected");
         } else {
@@ -134,6 +189,12 @@ pub(crate) async fn serve(inner: Arc<Inner>, link: impl Link + Unpin) {
     drop(present);
 }
 
+async fn refuse_if(tell: bool, inner: &Inner, link: impl Link, reason: CloseReason) {
+    if tell {
+        refuse(inner, link, reason).await;
+    }
+}
+
 async fn refuse(inner: &Inner, link: impl Link, reason: CloseReason) {
     if let Some(_courtesy) = inner.links.courtesy() {
         connection::refuse(link, reason, &inner.options).await;
@@ -142,6 +203,17 @@ async fn refuse(inner: &Inner, link: impl Link, reason: CloseReason) {
 
 fn draining() -> CloseReason {
     CloseReason::new(CloseCode::GoingAway, "the server is draining").with_advice(Advice::Reconnect)
+}
+
+/// Whether a handshake failed since its client does not keep to the protocol. To be cut off, or to have another key, is no
+/// fault.
+fn is_fault(error: &ConnectError) -> bool {
+    match error {
+        ConnectError::Protocol(ProtocolError::CutRecord { .. }) => false,
+        ConnectError::Protocol(_) => true,
+        ConnectError::Refused(reason) => reason.by == Side::Local && reason.code == CloseCode::ProtocolError,
+        _ => false,
+    }
 }
 
 /// A peer that fails its handshake is nobody's fault here, and there may be many.

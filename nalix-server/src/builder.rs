@@ -20,7 +20,7 @@ use tower_layer::{Identity as NoLayer, Layer, Stack};
 use tower_service::Service;
 
 use crate::{
-    BuildError, Hub, Server,
+    BuildError, Guard, GuardOptions, Hub, Server, WhenFull,
     handshakes::Handshakes,
     inner::{Inner, Stage},
     layered::{MakeServing, bare, layered},
@@ -68,7 +68,9 @@ struct Settings {
     listen: ListenOptions,
     options: Options,
     cores: Cores,
+    guard: GuardOptions,
     max_connections: usize,
+    when_full: WhenFull,
     max_handshakes: usize,
     max_handshakes_per_address: usize,
     max_groups_per_connection: usize,
@@ -86,7 +88,9 @@ impl ServerBuilder {
             listen: ListenOptions::default(),
             options: Options::default(),
             cores: Cores::default(),
+            guard: GuardOptions::default(),
             max_connections: 65_536,
+            when_full: WhenFull::default(),
             max_handshakes: 4_096,
             max_handshakes_per_address: 256,
             max_groups_per_connection: 1_024,
@@ -250,6 +254,18 @@ impl<L> ServerBuilder<L> {
         self
     }
 
+    /// What happens when there are that many. Default [`WhenFull::Refuse`].
+    pub fn when_full(mut self, when_full: WhenFull) -> Self {
+        self.settings.when_full = when_full;
+        self
+    }
+
+    /// Whom the server lets in, by address: lists, limits, bans, and proxies that name their clients.
+    pub fn guard(mut self, guard: GuardOptions) -> Self {
+        self.settings.guard = guard;
+        self
+    }
+
     /// How many handshakes may go on at once. Default 4,096, at least 1. One more is told
     /// [`CloseCode::LimitExceeded`](crate::CloseCode) and to try again in a second.
     ///
@@ -325,6 +341,8 @@ impl<L> ServerBuilder<L> {
         let contracts = Contracts::of(Registry::global()?);
         let hub = Hub::new(settings.max_groups_per_connection);
         settings.router.state(hub.clone());
+        let guard = Guard::new(settings.guard);
+        settings.router.state(guard.clone());
         let router = settings.router.build()?;
         let make: MakeServing =
             if self.has_layer { layered(router.clone(), &self.layer) } else { bare(router.clone()) };
@@ -347,8 +365,9 @@ impl<L> ServerBuilder<L> {
             contracts,
             security,
             options: settings.options.in_range(),
-            links: Arc::new(Links::new(hub.clone(), settings.max_connections)),
+            links: Arc::new(Links::new(hub.clone(), settings.max_connections, settings.when_full)),
             hub,
+            guard,
             handshakes: Arc::new(Handshakes::new(
                 settings.max_handshakes,
                 settings.max_handshakes_per_address,

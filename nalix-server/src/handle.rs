@@ -9,7 +9,7 @@ use nalix_core::{
 };
 
 use crate::{
-    Hub, accept,
+    Guard, Hub, accept,
     inner::{Inner, Stage},
 };
 
@@ -33,6 +33,11 @@ impl ServerHandle {
     /// The server's connections and groups.
     pub fn hub(&self) -> Hub {
         self.inner.hub.clone()
+    }
+
+    /// Whom the server lets in: bans, lists, and how many were turned away.
+    pub fn guard(&self) -> Guard {
+        self.inner.guard.clone()
     }
 
     /// How many connections are open; those in the handshake are not counted.
@@ -79,7 +84,7 @@ impl ServerHandle {
     }
 
     /// Serves a link that was made by hand, such as one end of [`link::memory::pair`](nalix_core::link::memory::pair),
-    /// on a task of the ambient runtime.
+    /// on a task of the ambient runtime. If it has an address, that counts as if it had come to a listener of the server's.
     ///
     /// # Panics
     /// Outside a tokio runtime.

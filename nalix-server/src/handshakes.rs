@@ -2,11 +2,11 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    net::{IpAddr, Ipv6Addr, SocketAddr},
+    net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use nalix_core::{Advice, CloseCode, CloseReason};
+use nalix_core::{Advice, CloseCode, CloseReason, limit::AddressKey};
 
 /// Handshakes that have not come to their end.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Handshakes {
 #[derive(Debug, Default)]
 struct State {
     total: usize,
-    per_address: HashMap<IpAddr, usize>,
+    per_address: HashMap<AddressKey, usize>,
 }
 
 impl Handshakes {
@@ -32,7 +32,7 @@ impl Handshakes {
     /// # Errors
     /// The reason to turn the link away for.
     pub(crate) fn begin(self: &Arc<Self>, peer: Option<SocketAddr>) -> Result<Handshake, CloseReason> {
-        let address = peer.map(|peer| group(peer.ip()));
+        let address = peer.map(|peer| AddressKey::of(peer.ip()));
         let mut state = self.lock();
         if state.total >= self.max {
             return Err(too_many("too many handshakes at once"));
@@ -58,7 +58,7 @@ impl Handshakes {
 #[derive(Debug)]
 pub(crate) struct Handshake {
     handshakes: Arc<Handshakes>,
-    address: Option<IpAddr>,
+    address: Option<AddressKey>,
 }
 
 impl Drop for Handshake {
@@ -73,14 +73,6 @@ impl Drop for Handshake {
                 count.remove();
             }
         }
-    }
-}
-
-/// Who counts as one: an IPv4 address, also one in IPv6's clothes, or a /64 of IPv6, which is what one customer gets.
-fn group(ip: IpAddr) -> IpAddr {
-    match ip.to_canonical() {
-        IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64)),
-        v4 => v4,
     }
 }
 

@@ -15,7 +15,7 @@ use nalix_core::{
 };
 use tokio::sync::watch;
 
-use crate::{Hub, handshakes::Handshakes, layered::MakeServing, links::Links};
+use crate::{Guard, Hub, handshakes::Handshakes, layered::MakeServing, links::Links};
 
 /// What every task of a server shares.
 pub(crate) struct Inner {
@@ -25,6 +25,7 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) security: ServerSecurity,
     pub(crate) hub: Hub,
+    pub(crate) guard: Guard,
     pub(crate) links: Arc<Links>,
     pub(crate) handshakes: Arc<Handshakes>,
     pub(crate) reassembly: Arc<ReassemblyBudget>,

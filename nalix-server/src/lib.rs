@@ -45,7 +45,9 @@ mod builder;
 mod cores;
 mod drain;
 mod error;
+mod event_queue;
 mod group;
+mod guard;
 mod handle;
 mod handshakes;
 mod hub;
@@ -53,6 +55,7 @@ mod inner;
 pub mod layer;
 mod layered;
 mod links;
+mod places;
 #[cfg(test)]
 mod races;
 mod registry;
@@ -85,8 +88,10 @@ pub use self::{
     drain::DrainReport,
     error::BuildError,
     group::{Answer, Ask, Delivery, Group, Join, Member, Members, Presence, PresenceEvent, Sent},
+    guard::{Admission, Ban, BanCause, Cidr, Guard, GuardOptions, ParseCidrError, Refusal, RefusalCause},
     handle::ServerHandle,
-    hub::{Hub, HubExt},
+    hub::{ConnectionInfo, Hub, HubEvent, HubEvents, HubExt},
+    places::WhenFull,
     server::Server,
 };
 

@@ -1,4 +1,4 @@
-//! The server's links, from the moment they are there.
+//! Links of a server, in the handshake or open.
 
 use std::sync::{
     Arc,
@@ -8,7 +8,11 @@ use std::sync::{
 use nalix_core::Connection;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
-use crate::{Hub, group::leave_all};
+use crate::{
+    Hub,
+    group::leave_all,
+    places::{Place, Places, WhenFull},
+};
 
 /// How many links there are, and how many there may be.
 #[derive(Debug)]
@@ -17,17 +21,24 @@ pub(crate) struct Links {
     /// Links whose task is alive, in the handshake or open.
     alive: watch::Sender<usize>,
     max: usize,
+    /// Those of open connections, if one may have to go for another.
+    places: Option<Places>,
     refused: AtomicUsize,
     /// For links that are being told why they are turned away.
     courtesies: Semaphore,
 }
 
 impl Links {
-    pub(crate) fn new(hub: Hub, max: usize) -> Self {
+    pub(crate) fn new(hub: Hub, max: usize, when_full: WhenFull) -> Self {
+        let places = match when_full {
+            WhenFull::Refuse => None,
+            WhenFull::EvictAnonymous => Some(Places::new(max)),
+        };
         Self {
             hub,
             alive: watch::Sender::new(0),
             max,
+            places,
             refused: AtomicUsize::new(0),
             courtesies: Semaphore::new(MAX_COURTESIES),
         }
@@ -35,15 +46,17 @@ impl Links {
 
     /// Counts a link in, until the guard is dropped. `None` if there are too many.
     pub(crate) fn enter(self: &Arc<Self>) -> Option<Present> {
+        // Whoever has to go for it does so when its handshake is done; until then it counts among the handshakes.
+        let max = if self.places.is_some() { usize::MAX } else { self.max };
         let entered = self.alive.send_if_modified(|alive| {
-            let room = *alive < self.max;
+            let room = *alive < max;
             *alive += usize::from(room);
             room
         });
         if entered {
-            return Some(Present { links: Arc::clone(self), connection: None });
+            return Some(Present { links: Arc::clone(self), connection: None, place: None });
         }
-        self.refused.fetch_add(1, Ordering::Relaxed);
+        self.refuse();
         None
     }
 
@@ -69,6 +82,11 @@ impl Links {
         // The sender lives as long as `self`.
         drop(alive.wait_for(|&alive| alive == 0).await);
     }
+
+    fn refuse(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        self.hub.full();
+    }
 }
 
 /// One link's place. Dropping it frees the place, however the link's task ends.
@@ -76,12 +94,28 @@ impl Links {
 pub(crate) struct Present {
     links: Arc<Links>,
     connection: Option<Connection>,
+    place: Option<Place>,
 }
 
 impl Present {
-    /// The handshake is done.
+    /// The handshake is done: takes a place among the open connections, somebody else's if there is none left. `false` if
+    /// nobody can go for it.
+    pub(crate) fn take_place(&mut self) -> bool {
+        let Some(places) = &self.links.places else { return true };
+        self.place = places.take(&self.links.hub);
+        if self.place.is_none() {
+            self.links.refuse();
+        }
+        self.place.is_some()
+    }
+
+    /// It has a place, and its connection is there.
     pub(crate) fn open(&mut self, connection: Connection) {
         self.links.hub.enter(connection.clone());
+        // Behind that, since whoever looks for one to close looks for it in the hub.
+        if let (Some(places), Some(place)) = (&self.links.places, &self.place) {
+            places.note(&connection, place);
+        }
         self.connection = Some(connection);
     }
 
@@ -96,7 +130,11 @@ impl Drop for Present {
         if let Some(connection) = &self.connection {
             self.links.hub.leave(connection);
         }
+        if let (Some(places), Some(place)) = (&self.links.places, &self.place) {
+            places.give_back(place);
+        }
         self.links.alive.send_modify(|alive| *alive -= 1);
+        self.links.hub.not_full();
     }
 }
 
@@ -109,7 +147,7 @@ mod tests {
 
     #[test]
     fn closing_one_at_the_limit_admits_exactly_one() {
-        let links = Arc::new(Links::new(Hub::new(1), 2));
+        let links = Arc::new(Links::new(Hub::new(1), 2, WhenFull::Refuse));
         let first = links.enter();
         let second = links.enter();
         assert!(first.is_some() && second.is_some());

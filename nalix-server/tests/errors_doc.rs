@@ -13,8 +13,17 @@ fn every_variant_is_documented() {
         include_str!("../../nalix-core/src/connection/establish/error.rs"),
         include_str!("../../nalix-core/src/controller/handlers.rs"),
         include_str!("../src/error.rs"),
+        include_str!("../src/guard/cidr.rs"),
     );
-    for name in ["RequestError", "StreamError", "SendError", "ConnectError", "BuildError", "RouterError"] {
+    for name in [
+        "RequestError",
+        "StreamError",
+        "SendError",
+        "ConnectError",
+        "BuildError",
+        "RouterError",
+        "ParseCidrError",
+    ] {
         let rows = rows(&format!("## `{name}`"));
         let documented: Vec<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
         assert_eq!(documented, variants(core, name), "{name}");

@@ -21,8 +21,8 @@ use nalix_core::{
     session::Inbound,
 };
 use nalix_server::{
-    Advice, BuildError, ClientKeys, CloseCode, CloseReason, Context, Identity, Options, PublicKey, Server,
-    ServerBuilder, ServerHandle, packet, packet_controller,
+    Advice, BuildError, ClientKeys, CloseCode, CloseReason, Context, GuardOptions, Identity, Options,
+    PublicKey, Server, ServerBuilder, ServerHandle, packet, packet_controller,
 };
 use support::{Live, eventually, soon, until, within};
 use tokio::{
@@ -72,7 +72,10 @@ impl World {
             true
         });
         let builder = Server::builder().identity(identity).client_keys(keys).controller(game.clone());
-        let server = set(builder.no_listener()).build().await.unwrap();
+        let mut guard = GuardOptions::default();
+        // Everybody is told why, also if somebody else from there was a moment ago.
+        guard.refusal_interval = Duration::ZERO;
+        let server = set(builder.no_listener().guard(guard)).build().await.unwrap();
         Self { server: server.spawn().0, key, me, game, opened }
     }
 

@@ -9,7 +9,7 @@ use nalix_core::{
     handshake::{Pinned, Secured},
     session::MAX_MESSAGE,
 };
-use nalix_server::{Identity, Options, Sealing, Server, link::tcp::ListenOptions};
+use nalix_server::{GuardOptions, Identity, Options, Sealing, Server, link::tcp::ListenOptions};
 
 const DOC: &str = include_str!("../../docs/options.md");
 const PROTOCOL: &str = include_str!("../../docs/protocol.md");
@@ -17,6 +17,7 @@ const PROTOCOL: &str = include_str!("../../docs/protocol.md");
 #[test]
 fn every_option_is_documented_with_its_default() {
     assert_eq!(documented("Options"), fields(&Options::default()));
+    assert_eq!(documented("GuardOptions"), fields(&GuardOptions::default()));
     assert_eq!(documented("ListenOptions"), fields(&ListenOptions::default()));
     assert_eq!(documented("Limits"), fields(&nalix_core::wire::Limits::DEFAULT));
 }

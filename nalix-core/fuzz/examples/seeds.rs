@@ -1,4 +1,4 @@
-//! Writes the seeds of the targets `hello` and `sealed`, of hellos for `handshake`, and of streams and of secured
+//! Writes the seeds of the targets `hello`, `sealed` and `proxy`, of hellos for `handshake`, and of streams and of secured
 //! connections for `connection` into their corpora:
 //!
 //!     cargo run --manifest-path nalix-core/fuzz/Cargo.toml --example seeds
@@ -32,6 +32,7 @@ fn main() {
     sealed();
     streams();
     connection();
+    proxy();
 }
 
 fn hello() {
@@ -253,6 +254,41 @@ fn connection() {
             seed("raw", 2, &[part(0, &stream[HEADER..]), part(3, stream)]);
         }
     }
+}
+
+/// Headers of both versions, and some that are none.
+fn proxy() {
+    const V4: [u8; 12] = [192, 0, 2, 1, 10, 0, 0, 1, 0xdc, 0x04, 0x1e, 0x61];
+    for (name, line) in [
+        ("tcp4", "PROXY TCP4 192.0.2.1 10.0.0.1 56324 7777\r\nrest"),
+        ("tcp6", "PROXY TCP6 2001:db8::1 ::ffff:10.0.0.1 0 65535\r\n"),
+        ("unknown", "PROXY UNKNOWN\r\n"),
+        ("unknown-more", "PROXY UNKNOWN ffff::1 what ever\r\n"),
+        ("zero", "PROXY TCP4 192.0.2.01 10.0.0.1 1 2\r\n"),
+        ("feed", "PROXY TCP4 192.0.2.1 10.0.0.1 1 2\n"),
+        ("http", "GET / HTTP/1.1\r\n\r\n"),
+    ] {
+        write("proxy", &format!("line-{name}"), &[&[0, 255], line.as_bytes()]);
+    }
+    write("proxy", "line-endless", &[&[0, 255], b"PROXY TCP4 ", &[b'1'; 120]]);
+    let beside = [0x04, 0, 3, 1, 2, 3];
+    for (name, head, block) in [
+        ("tcp4", [0x21, 0x11, 0, 12], &V4[..]),
+        ("beside", [0x21, 0x11, 0, 18], &[&V4[..], &beside].concat()),
+        ("tcp6", [0x21, 0x21, 0, 36], &[9; 40]),
+        ("unix", [0x21, 0x31, 0, 216], &[7; 216]),
+        ("local", [0x20, 0x00, 0, 0], b"rest"),
+        ("local-more", [0x20, 0xff, 0, 3], b"any"),
+        ("unspecified", [0x21, 0x00, 0, 2], b"xy"),
+        ("short", [0x21, 0x11, 0, 11], &V4),
+        ("long", [0x21, 0x11, 0xff, 0xff], &V4),
+        ("version", [0x31, 0x11, 0, 12], &V4),
+        ("family", [0x21, 0x41, 0, 12], &V4),
+    ] {
+        write("proxy", &format!("binary-{name}"), &[&[1, 255], &head, block]);
+    }
+    write("proxy", "written-4", &[&[2, 0, 0], &[10; 36], &[4, 1, 2, 3, 4, 5, 6]]);
+    write("proxy", "written-6", &[&[2, 0, 1], &[0x20; 36], &[0, 1, 1]]);
 }
 
 fn corpus(target: &str) -> PathBuf {

@@ -8,6 +8,7 @@ mod handshake;
 mod hello;
 mod keys;
 mod offer;
+mod proxy;
 mod script;
 mod sealed;
 mod secured;
@@ -15,6 +16,6 @@ mod types;
 mod values;
 
 pub use self::{
-    connection::connection, frames::frames, handshake::handshake, hello::hello, sealed::sealed,
+    connection::connection, frames::frames, handshake::handshake, hello::hello, proxy::proxy, sealed::sealed,
     values::values,
 };

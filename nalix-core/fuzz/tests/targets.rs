@@ -32,3 +32,8 @@ fn sealed() {
 fn connection() {
     check!().with_max_len(2_048).for_each(nalix_fuzz::connection);
 }
+
+#[test]
+fn proxy() {
+    check!().with_max_len(1_024).for_each(nalix_fuzz::proxy);
+}

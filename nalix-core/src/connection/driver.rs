@@ -307,7 +307,10 @@ impl<L: Link> Driver<L> {
     pub(super) fn refuse_peer(&mut self, error: &ProtocolError) {
         let code = match error {
             ProtocolError::CutRecord { .. } => CloseCode::Lost,
-            error => code_of(error),
+            error => {
+                self.shared.blame_peer();
+                code_of(error)
+            }
         };
         self.close(CloseReason::new(code, error.to_string()));
     }

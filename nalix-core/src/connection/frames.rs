@@ -298,6 +298,7 @@ impl<L: Link> Driver<L> {
     pub(super) fn lose_patience(&mut self) {
         let now = self.now();
         if !self.patience.spend(now) {
+            self.shared.blame_peer();
             let message = "too many packets that do not decode";
             self.close(CloseReason::new(CloseCode::LimitExceeded, message));
         }

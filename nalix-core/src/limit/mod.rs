@@ -8,6 +8,7 @@ mod address;
 mod breaker;
 mod bucket;
 mod keyed;
+mod level;
 mod levels;
 mod places;
 mod rate;
@@ -18,6 +19,7 @@ pub use self::{
     breaker::{Breaker, BreakerOptions, Passed},
     bucket::{Bucket, Refused},
     keyed::KeyedLimiter,
+    level::Level,
     places::{Full, Place, Places},
     rate::{ParseRateError, Rate},
 };

@@ -1,6 +1,7 @@
 //! What carries records: byte streams of any kind.
 
 pub mod memory;
+pub mod proxy_protocol;
 #[cfg(feature = "tcp")]
 pub mod tcp;
 

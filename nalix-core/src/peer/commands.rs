@@ -50,6 +50,14 @@ impl Shared {
     }
 
     /// Whether the peer has said that it will close soon.
+    pub(crate) fn blame_peer(&self) {
+        self.at_fault.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_peer_at_fault(&self) -> bool {
+        self.at_fault.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn is_peer_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }

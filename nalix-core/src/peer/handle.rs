@@ -1,6 +1,11 @@
 //! The handle of a connection.
 
-use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{
     Incoming, Listener, OpenBuilder, Outgoing, Queue, RequestBuilder, Resumption, SendError, SendFuture,
@@ -59,6 +64,11 @@ impl Connection {
     /// Our address, where the link has addresses.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.shared.setup.local_addr
+    }
+
+    /// When its handshake was done.
+    pub fn established_at(&self) -> Instant {
+        self.shared.setup.since.into_std()
     }
 
     /// Whether what the connection carries is encrypted, and what of it.
@@ -307,6 +317,17 @@ impl Connection {
             Err(_) => None,
         }
         .unwrap_or_else(|| CloseReason::new(CloseCode::Lost, ""))
+    }
+
+    /// Whether this side closes the connection, or has closed it, for something that a peer must not do: it broke the protocol,
+    /// or sent more packets that do not decode than [`Options::max_malformed`](crate::connection::Options) allows.
+    pub fn is_peer_at_fault(&self) -> bool {
+        self.shared.is_peer_at_fault()
+    }
+
+    /// How many bytes wait to be written.
+    pub fn unwritten_bytes(&self) -> usize {
+        self.shared.backlog()
     }
 
     /// How many calls of ours the peer has not answered yet.

@@ -37,6 +37,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) number: Number,
+    /// When the handshake was done.
+    pub(crate) since: Instant,
     pub(crate) peer_addr: Option<SocketAddr>,
     pub(crate) local_addr: Option<SocketAddr>,
     pub(crate) transport: Transport,
@@ -72,6 +74,8 @@ pub(crate) struct Shared {
     writing: AtomicBool,
     /// Whether the peer has said that it will close soon.
     pub(super) draining: AtomicBool,
+    /// Whether the connection is closed for something that the peer must not do.
+    pub(super) at_fault: AtomicBool,
     /// Whether the driver has been woken for something that stands behind the lock. Most of its turns are for what has
     /// arrived, and need not look there first.
     called: AtomicBool,
@@ -168,6 +172,7 @@ impl Shared {
             closed: watch::Sender::new(None),
             writing: AtomicBool::new(false),
             draining: AtomicBool::new(false),
+            at_fault: AtomicBool::new(false),
             called: AtomicBool::new(true),
             state: Mutex::new(state),
         }

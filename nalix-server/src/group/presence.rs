@@ -1,18 +1,17 @@
 //! Who comes and goes.
 
 use std::{
-    collections::VecDeque,
     fmt,
     future::poll_fn,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
 };
 
 use futures_core::Stream;
 
 use super::{Member, room::Room};
-use crate::sync::{Guard, Mutex};
+use crate::event_queue::{EventQueue, Next};
 
 /// A change among the members of a group.
 #[derive(Debug, Clone)]
@@ -27,6 +26,9 @@ pub enum PresenceEvent {
     Missed(u64),
 }
 
+/// What a subscription has not taken yet.
+pub(super) type Queue = EventQueue<PresenceEvent>;
+
 /// A subscription to who comes and goes in a group, in the order in which that happens. Each membership is one
 /// [`PresenceEvent::Joined`] and one [`PresenceEvent::Left`]. A [`Stream`] of them, which never ends.
 ///
@@ -39,7 +41,7 @@ pub struct Presence {
 
 impl fmt::Debug for Presence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Presence").field("waiting", &self.queue.lock().events.len()).finish_non_exhaustive()
+        f.debug_struct("Presence").field("waiting", &self.queue.len()).finish_non_exhaustive()
     }
 }
 
@@ -56,20 +58,13 @@ impl Presence {
     /// The next event, if it has come.
     #[expect(clippy::needless_pass_by_ref_mut, reason = "one takes at a time")]
     pub fn try_next(&mut self) -> Option<PresenceEvent> {
-        self.queue.lock().take()
+        self.queue.take().map(PresenceEvent::from)
     }
 
     /// Only the last who has polled is woken, which is why it takes `&mut self`.
     #[expect(clippy::needless_pass_by_ref_mut, reason = "one waits at a time")]
     fn poll(&mut self, cx: &Context<'_>) -> Poll<PresenceEvent> {
-        let mut inner = self.queue.lock();
-        if let Some(event) = inner.take() {
-            return Poll::Ready(event);
-        }
-        let old = inner.waker.replace(cx.waker().clone());
-        drop(inner);
-        drop(old);
-        Poll::Pending
+        self.queue.poll(cx).map(PresenceEvent::from)
     }
 }
 
@@ -81,51 +76,17 @@ impl Stream for Presence {
     }
 }
 
+impl From<Next<PresenceEvent>> for PresenceEvent {
+    fn from(next: Next<PresenceEvent>) -> Self {
+        match next {
+            Next::Event(event) => event,
+            Next::Missed(missed) => PresenceEvent::Missed(missed),
+        }
+    }
+}
+
 impl Drop for Presence {
     fn drop(&mut self) {
         self.room.unwatch(&self.queue);
-    }
-}
-
-/// What a subscription has not taken yet.
-pub(super) struct Queue {
-    capacity: usize,
-    inner: Mutex<Inner>,
-}
-
-#[derive(Default)]
-struct Inner {
-    events: VecDeque<PresenceEvent>,
-    missed: u64,
-    waker: Option<Waker>,
-}
-
-impl Queue {
-    pub(super) fn new(capacity: usize) -> Self {
-        Self { capacity: capacity.max(1), inner: Mutex::default() }
-    }
-
-    /// Adds an event, and puts the one that is dropped for it into `dropped`. Returns whom to wake.
-    pub(super) fn push(&self, event: PresenceEvent, dropped: &mut Vec<PresenceEvent>) -> Option<Waker> {
-        let mut inner = self.lock();
-        if inner.events.len() >= self.capacity {
-            inner.missed += 1;
-            dropped.extend(inner.events.pop_front());
-        }
-        inner.events.push_back(event);
-        inner.waker.take()
-    }
-
-    fn lock(&self) -> Guard<'_, Inner> {
-        self.inner.lock()
-    }
-}
-
-impl Inner {
-    fn take(&mut self) -> Option<PresenceEvent> {
-        match std::mem::take(&mut self.missed) {
-            0 => self.events.pop_front(),
-            missed => Some(PresenceEvent::Missed(missed)),
-        }
     }
 }

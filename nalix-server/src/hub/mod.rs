@@ -1,12 +1,19 @@
 //! All connections of a server, and their groups.
 
 mod context;
+mod events;
+mod info;
 
-use std::{fmt, hash::Hash, sync::Arc};
+use std::{fmt, hash::Hash, net::IpAddr, sync::Arc};
 
-use nalix_core::{CloseReason, Connection, ConnectionId, OneWay};
+use nalix_core::{CloseReason, Connection, ConnectionId, OneWay, limit::AddressKey};
 
-pub use self::context::HubExt;
+use self::events::Watchers;
+pub use self::{
+    context::HubExt,
+    events::{HubEvent, HubEvents},
+    info::ConnectionInfo,
+};
 use crate::{
     Delivery, Group, Sent,
     group::{Groups, deliver, leave_all},
@@ -38,6 +45,7 @@ use crate::{
 pub struct Hub {
     registry: Arc<Registry>,
     groups: Arc<Groups>,
+    watchers: Arc<Watchers>,
     delivery: Delivery,
 }
 
@@ -55,18 +63,30 @@ impl Hub {
     pub(crate) fn new(max_groups_per_connection: usize) -> Self {
         let registry = Arc::new(Registry::new());
         let groups = Arc::new(Groups::new(Arc::clone(&registry), max_groups_per_connection));
-        Self { registry, groups, delivery: Delivery::default() }
+        Self { registry, groups, watchers: Arc::new(Watchers::new()), delivery: Delivery::default() }
     }
 
     /// The connection is open.
     pub(crate) fn enter(&self, connection: Connection) {
-        self.registry.insert(connection);
+        self.registry.insert(connection.clone());
+        self.watchers.tell(|| HubEvent::Opened(connection));
     }
 
     /// The connection has ended, and its hooks have run.
     pub(crate) fn leave(&self, connection: &Connection) {
         self.registry.remove(connection.id());
         leave_all(connection);
+        self.watchers.tell(|| HubEvent::Ended { id: connection.id(), reason: connection.close_reason() });
+    }
+
+    /// A connection was turned away since there are too many.
+    pub(crate) fn full(&self) {
+        self.watchers.full();
+    }
+
+    /// There is room for one more.
+    pub(crate) fn not_full(&self) {
+        self.watchers.not_full();
     }
 
     /// The open connection with this id. [`Hub::with_connection`] and [`Hub::contains`] take less time.
@@ -127,6 +147,58 @@ impl Hub {
             closed += 1;
         }
         closed
+    }
+
+    /// Closes the connections of an address, or of the /64 of IPv6 that it is in, and returns how many.
+    pub fn close_address(&self, address: IpAddr, reason: &CloseReason) -> usize {
+        let key = AddressKey::of(address);
+        self.close_where(reason, |connection| {
+            connection.peer_addr().is_some_and(|peer| AddressKey::of(peer.ip()) == key)
+        })
+    }
+
+    /// Says who a connection's client is, as far as the server is concerned: a user's name, after a login. It is shown by
+    /// [`Hub::info`], and the connection is not anonymous any more for [`WhenFull`](crate::WhenFull). Returns what was said
+    /// before.
+    pub fn identify(&self, connection: &Connection, name: impl Into<Arc<str>>) -> Option<Arc<str>> {
+        info::identify(connection, name.into())
+    }
+
+    /// Who a connection's client is, as [`Hub::identify`] was told.
+    pub fn identity_of(&self, connection: &Connection) -> Option<Arc<str>> {
+        info::identity_of(connection)
+    }
+
+    /// The open connections with their states, for operators, in no order.
+    pub fn info(&self) -> Vec<ConnectionInfo> {
+        let connections = self.connections();
+        connections
+            .iter()
+            .map(|connection| ConnectionInfo::of(connection, Group::of(connection).len()))
+            .collect()
+    }
+
+    /// Tells of every connection that comes or goes from now on, and when there is no room for one. Holds up to `capacity`
+    /// events, at least one, until they are taken; see [`HubEvents`].
+    ///
+    /// ```
+    /// # async fn f(hub: nalix_server::Hub) {
+    /// use nalix_server::HubEvent;
+    ///
+    /// let mut events = hub.watch(1_024);
+    /// loop {
+    ///     match events.next().await {
+    ///         HubEvent::Opened(connection) => println!("{} from {:?}", connection.id(), connection.peer_addr()),
+    ///         HubEvent::Ended { id, reason } => println!("{id} has gone: {reason:?}"),
+    ///         HubEvent::Full => println!("no room"),
+    ///         HubEvent::Missed(n) => println!("too slow for {n} of them"),
+    ///         _ => {}
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn watch(&self, capacity: usize) -> HubEvents {
+        self.watchers.watch(capacity)
     }
 
     /// The same hub, to send to all in another way.

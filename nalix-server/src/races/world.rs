@@ -17,7 +17,7 @@ use super::{
     history::{Act, Change, Record, adds_up},
 };
 use crate::{
-    Ask, Group, Hub, Join, Presence, PresenceEvent,
+    Ask, Group, Hub, Join, Presence, PresenceEvent, WhenFull,
     links::Links,
     sync::schedule::{self, Scenario, Task},
 };
@@ -83,7 +83,7 @@ impl World {
     pub(super) fn new() -> Self {
         let hub = Hub::new(100);
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
-        let links = Arc::new(Links::new(hub.clone(), 100));
+        let links = Arc::new(Links::new(hub.clone(), 100, WhenFull::Refuse));
         Self { runtime: runtime.expect("a runtime"), hub, links, free: RefCell::default() }
     }
 

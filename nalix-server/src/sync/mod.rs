@@ -30,6 +30,10 @@ pub(crate) struct Held<G> {
 }
 
 impl<T> Mutex<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(sync::Mutex::new(value))
+    }
+
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         #[cfg(test)]

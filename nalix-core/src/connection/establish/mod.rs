@@ -7,6 +7,8 @@ mod io;
 
 use std::{fmt, sync::Arc};
 
+use tokio::time::Instant;
+
 use self::error::farewell;
 pub use self::{
     accept::{accept, accept_unless, refuse},
@@ -91,6 +93,7 @@ pub(super) fn settle<L: Link>(
     let resumed = resumption.as_ref().is_some_and(Resumption::is_resumed);
     let setup = Setup {
         number: Number::take(),
+        since: Instant::now(),
         peer_addr: link.peer_addr(),
         local_addr: link.local_addr(),
         transport: link.transport(),
