@@ -130,7 +130,7 @@ pub use self::{
     peer::{
         Connection, Duplex, Finish, Incoming, Lag, Lagged, Listener, OpenBuilder, OpenFuture, Opens,
         Outgoing, Queue, RequestBuilder, RequestError, RequestFuture, Response, ResponseBuilder,
-        ResponseFuture, Resumption, SendChunk, SendError, SendFuture, StreamError, Subscription, Upload,
+        ResponseFuture, Resumption, Rtt, SendChunk, SendError, SendFuture, StreamError, Subscription, Upload,
     },
     status::{Advice, CloseCode, CloseReason, Code, Failure, Side, Status},
 };

@@ -112,6 +112,9 @@ pub(crate) async fn serve(inner: Arc<Inner>, link: impl Link + Unpin) {
         if *inner.stage.borrow() >= Stage::Draining {
             connection.drain(inner.drain_timeout);
         }
+        if *inner.stage.borrow() >= Stage::Stopping {
+            connection.close_with(stopped());
+        }
         if *inner.stage.borrow() == Stage::Forced {
             connection.abort();
         }
@@ -138,6 +141,11 @@ async fn refuse(inner: &Inner, link: impl Link, reason: CloseReason) {
     if let Some(_courtesy) = inner.links.courtesy() {
         connection::refuse(link, reason, &inner.options).await;
     }
+}
+
+/// What those are told who are cut off.
+pub(crate) fn stopped() -> CloseReason {
+    CloseReason::new(CloseCode::GoingAway, "the server has stopped").with_advice(Advice::Reconnect)
 }
 
 fn draining() -> CloseReason {

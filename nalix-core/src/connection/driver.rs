@@ -14,6 +14,7 @@ use super::{
     Established, Options, RouterCell, Serving,
     blame::code_of,
     inbox::{Answered, Inbox},
+    liveness::Liveness,
     patience::Patience,
     phase::Phase,
     timer::Timer,
@@ -48,6 +49,7 @@ pub struct Driver<L> {
     pub(super) inbox: Inbox,
     pub(super) phase: Phase,
     pub(super) patience: Patience,
+    pub(super) liveness: Liveness,
     /// Hooks that must be done before the first packet is handled.
     hooks: Option<HookFuture>,
     hooks_run: usize,
@@ -114,6 +116,7 @@ impl<L: Link> Driver<L> {
             inbox,
             phase: Phase::Open,
             patience: Patience::new(options.max_malformed),
+            liveness: Liveness::new(options),
             hooks: None,
             hooks_run: 0,
             writing: Vec::new(),
@@ -169,6 +172,9 @@ impl<L: Link> Driver<L> {
             if moved {
                 self.waker = Some(cx.waker().clone());
                 self.timer.unwatch();
+                if let Some(at) = self.liveness.due() {
+                    self.timer.arm(at);
+                }
                 self.inbox.set_driver(cx.waker());
             }
             if let Some(commands) = turn.commands {
@@ -190,6 +196,7 @@ impl<L: Link> Driver<L> {
 
         let mut reads = 0;
         let mut unread = false;
+        let mut heard = false;
         loop {
             if self.unhandled
                 && self.may_read()
@@ -208,6 +215,7 @@ impl<L: Link> Driver<L> {
                     return Poll::Ready(self.end_of_input());
                 }
                 Poll::Ready(Ok(_)) => {
+                    heard = true;
                     if let Some(reason) = self.handle_frames(cx) {
                         return Poll::Ready(reason);
                     }
@@ -227,6 +235,11 @@ impl<L: Link> Driver<L> {
                 cx.waker().wake_by_ref();
                 break;
             }
+        }
+
+        if heard && self.liveness.is_watching() {
+            let now = self.now();
+            self.liveness.heard(now);
         }
 
         // Woken for output alone, with several calls in flight: the other callers are probably about to run, and
@@ -270,10 +283,15 @@ impl<L: Link> Driver<L> {
             && self.phase.is_open()
         {
             self.append_control(&Control::Drain { within });
-            self.phase = Phase::Draining { until: self.now().checked_add(within) };
+            let until = self.now().checked_add(within);
+            self.phase = Phase::Draining { until };
+            self.shared.drains(until);
             let status = draining();
             self.inbox.refuse_queued(&status, &mut self.answered);
             self.send_answered();
+        }
+        if !commands.pings.is_empty() {
+            self.ping_for(commands.pings);
         }
         if let Some(reason) = commands.close {
             self.close(reason);
@@ -286,11 +304,19 @@ impl<L: Link> Driver<L> {
             return;
         }
         self.must_look = true;
+        if reason.code == CloseCode::GoingAway {
+            self.inbox.end_streams(&draining(), &mut self.answered);
+            self.send_answered();
+        }
         let reason = self.shared.seal(reason, |out, reason| {
             put_last(out, &Control::Close(reason.clone()));
         });
         self.inbound.drop_unfinished();
-        let until = self.now().checked_add(self.options.close_timeout);
+        let mut until = self.now().checked_add(self.options.close_timeout);
+        if let Phase::Draining { until: drained } = self.phase {
+            // What waits to be written has the time that was announced.
+            until = until.zip(drained).map(|(a, b)| a.max(b));
+        }
         self.phase = Phase::Closing { reason, until };
     }
 
@@ -329,6 +355,7 @@ impl<L: Link> Driver<L> {
             let message = format!("the peer does not read: {waiting} bytes are waiting");
             return Some(CloseReason::new(CloseCode::SlowConsumer, message));
         }
+        self.check_liveness(now);
         if self.phase.until().is_some_and(|until| until <= now) {
             match &self.phase {
                 Phase::Open => {}
@@ -426,6 +453,7 @@ impl<L> Driver<L> {
         self.shared.end(reason, self.written);
         // Handlers hold what they borrowed until they are dropped, and their destructors are user code.
         self.inbox.stop_all();
+        self.liveness.end();
         let hooks = self.hooks.take();
         drop(caught(move || drop(hooks)));
     }

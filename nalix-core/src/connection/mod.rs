@@ -18,6 +18,7 @@ mod frames;
 mod hooks;
 mod inbox;
 mod large;
+mod liveness;
 mod options;
 mod patience;
 mod phase;

@@ -113,6 +113,26 @@ pub struct Options {
     ///
     /// Too low drops peers on slow links; too high keeps dead ones. Zero drops at the first write that blocks.
     pub stall_timeout: Duration,
+    /// After how long without anything from the peer it is sent a ping. Default 15 s, at least 100 ms; `None` sends none.
+    ///
+    /// Of two sides with the same interval, one sends the pings and the other waits a quarter longer. Too low costs
+    /// traffic and wakes idle peers; too high notices late that a peer is gone, and lets routers on the way forget the
+    /// connection. `None` never notices an idle peer that has gone without a word.
+    pub keep_alive: Option<Duration>,
+    /// How long a peer that has been sent a ping may say nothing at all before the connection is closed with
+    /// [`CloseCode::KeepAliveTimeout`](crate::CloseCode). Default 15 s. While the link takes nothing, `stall_timeout`
+    /// counts instead.
+    ///
+    /// Too low drops peers that are slow to answer, or that much is on its way to; too high keeps dead ones. Zero closes at
+    /// the first ping.
+    pub keep_alive_timeout: Duration,
+    /// After how long without application traffic the connection is closed with
+    /// [`CloseCode::IdleTimeout`](crate::CloseCode): no packet, answer or item in either direction, and no call or handler
+    /// under way. Pings do not count. Default `None`: never.
+    ///
+    /// Too low closes connections that are still of use; too high keeps those that nobody uses. Zero closes as soon as
+    /// nothing is under way.
+    pub idle_timeout: Option<Duration>,
     /// How long a request waits for its answer unless it says otherwise. Streams and uploads have a timeout only if they
     /// are given one. Default 30 s; `None` waits for ever. Zero
     /// fails every request that does not say otherwise, before it is sent.
@@ -142,6 +162,9 @@ impl Default for Options {
             handshake_timeout: Duration::from_secs(10),
             close_timeout: Duration::from_secs(1),
             stall_timeout: Duration::from_secs(30),
+            keep_alive: Some(Duration::from_secs(15)),
+            keep_alive_timeout: Duration::from_secs(15),
+            idle_timeout: None,
             request_timeout: Some(Duration::from_secs(30)),
             max_deadline: None,
         }
@@ -159,6 +182,7 @@ impl Options {
         self.push_queue = self.push_queue.max(1);
         self.stream_window = self.stream_window.clamp(1, 1 << 30);
         self.outbox = self.outbox.max(1);
+        self.keep_alive = self.keep_alive.map(|interval| interval.max(MIN_KEEP_ALIVE));
         self
     }
 
@@ -175,3 +199,6 @@ impl Options {
         params
     }
 }
+
+/// Pings more often than this would be a load of their own.
+const MIN_KEEP_ALIVE: Duration = Duration::from_millis(100);
