@@ -10,6 +10,8 @@ extern crate self as nalix_core;
 
 pub mod borrowed;
 mod caught;
+#[cfg(feature = "serde")]
+pub mod config;
 pub mod connection;
 pub mod controller;
 pub mod error;

@@ -52,6 +52,7 @@ mod hub;
 mod inner;
 mod layered;
 mod links;
+mod options;
 #[cfg(test)]
 mod races;
 mod registry;
@@ -77,6 +78,8 @@ pub use nalix_core::{
     packet, packet_controller, wire,
 };
 
+#[cfg(feature = "serde")]
+pub use nalix_core::config;
 pub use nalix_core::{Bytes, Stream};
 
 pub use self::{
@@ -86,6 +89,7 @@ pub use self::{
     group::{Answer, Ask, Delivery, Group, Join, Member, Members, Presence, PresenceEvent, Sent},
     handle::ServerHandle,
     hub::{Hub, HubExt},
+    options::ServerOptions,
     server::Server,
 };
 

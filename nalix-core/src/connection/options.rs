@@ -202,3 +202,29 @@ impl Options {
 
 /// Pings more often than this would be a load of their own.
 const MIN_KEEP_ALIVE: Duration = Duration::from_millis(100);
+
+#[cfg(feature = "serde")]
+crate::__section!(Options {
+    max_message: |raw| crate::config::size(raw, 0, MAX_MESSAGE),
+    max_send: |raw| crate::config::size(raw, 0, MAX_MESSAGE),
+    reassembly: |raw| crate::config::size(raw, 0, usize::MAX),
+    max_calls: |raw| crate::config::size(raw, 1, 65_536),
+    max_queued: |raw| crate::config::size(raw, 1, usize::MAX),
+    push_queue: |raw| crate::config::size(raw, 1, usize::MAX),
+    stream_window: |raw| crate::config::size(raw, 1, 1 << 30),
+    stream_budget: |raw| crate::config::size(raw, 0, usize::MAX),
+    compression: |raw| crate::config::flag(raw),
+    outbox: |raw| crate::config::size(raw, 1, usize::MAX),
+    drop_mark: |raw| crate::config::size(raw, 0, usize::MAX),
+    max_latest: |raw| crate::config::size(raw, 0, usize::MAX),
+    large_outbox: |raw| crate::config::size(raw, 0, usize::MAX),
+    max_malformed: |raw| crate::config::number(raw, 0, u32::MAX.into()).map(|n| n as u32),
+    handshake_timeout: |raw| crate::config::time(raw, Duration::ZERO),
+    close_timeout: |raw| crate::config::time(raw, Duration::ZERO),
+    stall_timeout: |raw| crate::config::time(raw, Duration::ZERO),
+    keep_alive: |raw| crate::config::optional_time(raw, MIN_KEEP_ALIVE),
+    keep_alive_timeout: |raw| crate::config::time(raw, Duration::ZERO),
+    idle_timeout: |raw| crate::config::optional_time(raw, Duration::ZERO),
+    request_timeout: |raw| crate::config::optional_time(raw, Duration::ZERO),
+    max_deadline: |raw| crate::config::optional_time(raw, Duration::ZERO),
+});
