@@ -1,15 +1,10 @@
 //! The server's half.
 
-use std::{
-    pin::Pin,
-    sync::{Mutex, MutexGuard, PoisonError},
-    task::{self, Poll},
-    vec,
-};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nalix_server::{
-    BuildError, CloseReason, ConnectionId, Context, Failure, HubExt, Join as Joined, Server, Status, Stream,
-    packet_controller,
+    BuildError, CloseReason, ConnectionId, Context, Failure, HubExt, Server, Stream, packet_controller,
+    stream,
 };
 
 use crate::{
@@ -29,19 +24,16 @@ struct Chat {
 #[packet_controller]
 impl Chat {
     #[packet]
-    fn join(&self, ctx: &Context, join: Join) -> Result<History, Failure<JoinError>> {
+    fn join(&self, ctx: &Context, join: Join) -> Result<impl Stream<Item = Line>, Failure<JoinError>> {
         let mut rooms = self.rooms();
         let history = rooms.enter(ctx.id(), &join.name, &join.room)?;
         let group = ctx.group(join.room);
-        match group.join(ctx) {
-            Joined::Joined => {}
-            refused => {
-                drop(rooms.leave(&ctx.id()));
-                return Err(Status::unavailable(format!("no place in the group: {refused:?}")).into());
-            }
+        if let Err(refused) = group.join(ctx).ok() {
+            drop(rooms.leave(&ctx.id()));
+            return Err(refused.into());
         }
         group.send_except(&Event::Joined { name: join.name }, ctx);
-        Ok(History(history.into_iter()))
+        Ok(stream::iter(history))
     }
 
     #[packet]
@@ -80,17 +72,6 @@ impl Chat {
 impl Chat {
     fn rooms(&self) -> MutexGuard<'_, Rooms<ConnectionId>> {
         self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Lines that are there already, as a stream.
-struct History(vec::IntoIter<Line>);
-
-impl Stream for History {
-    type Item = Line;
-
-    fn poll_next(mut self: Pin<&mut Self>, _: &mut task::Context<'_>) -> Poll<Option<Line>> {
-        Poll::Ready(self.0.next())
     }
 }
 

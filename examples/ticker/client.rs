@@ -23,8 +23,7 @@ pub const WINDOW: usize = 512;
 
 /// Connects, lets the readers read, and tells what they got.
 pub async fn run(address: &str) -> readers::Result<()> {
-    let mut options = Options::default();
-    options.stream_window = WINDOW;
+    let options = Options::default().stream_window(WINDOW);
     let session = Client::builder(format!("tcp://{address}")).plaintext().options(options).connect().await?;
     println!("client: reads for {DURATION:?}. Those who are slow take {WORK:?} for each quote\n");
 

@@ -2,18 +2,14 @@
 
 use std::{
     array,
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    task::{self, Poll},
+    sync::atomic::{AtomicU64, Ordering},
+    task::{Poll, ready},
 };
 
-use nalix_server::{BuildError, Context, HubExt, Join, Server, Status, Stream, packet_controller};
+use nalix_server::{BuildError, Context, HubExt, Server, Status, Stream, packet_controller, stream};
 
 use crate::{
-    contracts::{Made, Pace, Ping, READERS, Subscribe, Symbol, Tick, Watch},
+    contracts::{Made, Ping, READERS, Subscribe, Tick, Watch},
     market::{Market, Open},
 };
 
@@ -31,22 +27,26 @@ impl Ticker {
         ctx.set(Counts(array::from_fn(|_| AtomicU64::new(0))));
     }
 
+    /// The quotes for one reader, made when they are asked for: that is, when the reader has room for one more. So a slow
+    /// reader costs no memory but its window, and what it has no time for is not even sent.
     #[packet]
-    fn watch(&self, ctx: &Context, watch: Watch) -> Result<Ticks, Status> {
+    fn watch(&self, ctx: &Context, watch: Watch) -> Result<impl Stream<Item = Tick>, Status> {
         let reader = usize::from(watch.reader);
         let counts = ctx.get::<Counts>().filter(|_| reader < READERS);
         let counts =
             counts.ok_or_else(|| Status::invalid_argument(format!("there are {READERS} readers at most")))?;
-        let at = self.market.tape(watch.symbol).next();
-        Ok(Ticks { market: self.market.clone(), symbol: watch.symbol, pace: watch.pace, at, counts, reader })
+        let tape = self.market.tape(watch.symbol);
+        let mut at = tape.next();
+        Ok(stream::poll_fn(move |cx| {
+            let tick = ready!(tape.poll_read(&mut at, watch.pace, cx));
+            counts.0[reader].fetch_add(1, Ordering::Relaxed);
+            Poll::Ready(Some(tick))
+        }))
     }
 
     #[packet]
     fn subscribe(&self, ctx: &Context, Subscribe { symbol }: Subscribe) -> Result<(), Status> {
-        match ctx.group(symbol).join(ctx) {
-            Join::Joined | Join::Already => Ok(()),
-            refused => Err(Status::unavailable(format!("no place in the group: {refused:?}"))),
-        }
+        ctx.group(symbol).join(ctx).ok()
     }
 
     #[packet]
@@ -58,28 +58,6 @@ impl Ticker {
 
     #[packet]
     fn ping(&self, _: Ping) {}
-}
-
-/// The quotes for one reader, made when they are asked for: that is, when the reader has room for one more. So a slow
-/// reader costs no memory but its window, and what it has no time for is not even sent.
-struct Ticks {
-    market: Market,
-    symbol: Symbol,
-    pace: Pace,
-    at: u64,
-    counts: Arc<Counts>,
-    reader: usize,
-}
-
-impl Stream for Ticks {
-    type Item = Tick;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Option<Tick>> {
-        let this = self.get_mut();
-        let tick = task::ready!(this.market.tape(this.symbol).poll_read(&mut this.at, this.pace, cx));
-        this.counts.0[this.reader].fetch_add(1, Ordering::Relaxed);
-        Poll::Ready(Some(tick))
-    }
 }
 
 /// A server that listens on `address`, and its market, which is open until that is dropped.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nalix_client::{RequestError, Session, packet::NoError};
+use nalix_client::{RequestError, Session};
 use tokio::{sync::oneshot, task::JoinHandle, time::sleep};
 
 use crate::{contracts::Ping, latencies::Latencies};
@@ -10,7 +10,7 @@ use crate::{contracts::Ping, latencies::Latencies};
 /// Calls that are made one after the other, on a task of their own, until they are stopped.
 pub struct Calls {
     stop: oneshot::Sender<()>,
-    task: JoinHandle<Result<Latencies, RequestError<NoError>>>,
+    task: JoinHandle<Result<Latencies, RequestError>>,
 }
 
 impl Calls {

@@ -2,7 +2,7 @@
 
 use std::{error::Error, ffi::OsStr, io, path::Path};
 
-use nalix_client::{Bytes, Client, SendError, Session};
+use nalix_client::{Bytes, Client, Session, stream};
 use tokio::{
     fs::File,
     io::{AsyncReadExt, AsyncWriteExt, BufReader, BufWriter},
@@ -33,21 +33,21 @@ pub async fn send(session: &Session, path: &Path) -> Outcome<Content> {
     let content = content(path).await.map_err(cannot_read)?;
     let mut file = BufReader::with_capacity(BUFFER, File::open(path).await.map_err(cannot_read)?);
 
-    let mut upload = session.upload(Put { name: name.to_owned(), content }).await?;
     let mut progress = Progress::new("up  ", content.size);
-    loop {
-        let chunk = read(&mut file).await.map_err(cannot_read)?;
-        if chunk.is_empty() {
-            break;
+    let chunks = stream::try_generate(async |mut chunks| {
+        loop {
+            let chunk = read(&mut file).await.map_err(cannot_read)?;
+            if chunk.is_empty() {
+                return Ok::<_, Box<dyn Error>>(());
+            }
+            let len = chunk.len();
+            chunks.send(chunk).await;
+            progress.add(len as u64)?;
         }
-        match upload.send(&chunk).await {
-            Ok(()) => progress.add(chunk.len() as u64)?,
-            // Why, the answer says.
-            Err(SendError::Stopped) => break,
-            Err(error) => return Err(error.into()),
-        }
-    }
-    upload.finish().await?;
+    });
+    let upload = session.upload(Put { name: name.to_owned(), content }).await?;
+    // The outer error is the file's, the inner one is what the server answers.
+    upload.try_finish_with(chunks).await??;
     progress.finish()?;
     Ok(content)
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use nalix_client::{Bytes, RequestError, Session};
+use nalix_client::{Bytes, RequestError, Session, stream};
 use tokio::time::sleep;
 
 use crate::{
@@ -110,12 +110,9 @@ async fn put(
     announced: Content,
     content: &'static [u8],
 ) -> Result<(), RequestError<PutError>> {
-    let mut upload = session.upload(Put { name: name.to_owned(), content: announced }).await?;
-    if !content.is_empty() {
-        // If the server does not want it, its answer says so.
-        drop(upload.send(&Bytes::from_static(content)).await);
-    }
-    upload.finish().await
+    let upload = session.upload(Put { name: name.to_owned(), content: announced }).await?;
+    let chunk = (!content.is_empty()).then(|| Bytes::from_static(content));
+    upload.finish_with(stream::iter(chunk)).await
 }
 
 fn unexpected(outcome: &dyn std::fmt::Debug) -> Box<dyn Error> {

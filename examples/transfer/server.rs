@@ -3,16 +3,15 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    pin::Pin,
-    task::{self, Poll, ready},
 };
 
 use nalix_server::{
     BuildError, Bytes, Code, Failure, Incoming, Server, Status, Stream, StreamError, packet_controller,
+    stream,
 };
 use tokio::{
     fs::File,
-    io::{AsyncRead, AsyncWriteExt, BufReader, BufWriter, ReadBuf},
+    io::{AsyncReadExt, AsyncWriteExt, BufReader, BufWriter},
     task::spawn_blocking,
 };
 
@@ -71,11 +70,18 @@ impl Files {
         }
     }
 
+    /// The file is read when there is room for more of it at the client.
     #[packet(concurrent)]
-    async fn get(&self, get: Get) -> Result<Chunks, Failure<GetError>> {
+    async fn get(&self, get: Get) -> Result<impl Stream<Item = Result<Bytes, Status>>, Failure<GetError>> {
         let place = self.place(&get.name)?;
         let file = File::open(place).await.map_err(failed)?;
-        Ok(Chunks { file: BufReader::with_capacity(BUFFER, file), chunk: vec![0; CHUNK] })
+        let file = BufReader::with_capacity(BUFFER, file);
+        Ok(stream::try_unfold(file, async |mut file| {
+            let mut chunk = vec![0; CHUNK];
+            let len = file.read(&mut chunk).await.map_err(failed)?;
+            chunk.truncate(len);
+            Ok((len > 0).then(|| (chunk.into(), file)))
+        }))
     }
 
     #[packet(concurrent)]
@@ -92,26 +98,6 @@ impl Files {
             Ok(metadata) if metadata.is_file() => Ok(place),
             _ => Err(GetError::NotFound),
         }
-    }
-}
-
-/// The content of a file, read when there is room for more of it at the client.
-struct Chunks {
-    file: BufReader<File>,
-    chunk: Vec<u8>,
-}
-
-impl Stream for Chunks {
-    type Item = Result<Bytes, Status>;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Option<Self::Item>> {
-        let Self { file, chunk } = self.get_mut();
-        let mut buffer = ReadBuf::new(chunk);
-        Poll::Ready(match ready!(Pin::new(file).poll_read(cx, &mut buffer)) {
-            Ok(()) if buffer.filled().is_empty() => None,
-            Ok(()) => Some(Ok(Bytes::copy_from_slice(buffer.filled()))),
-            Err(error) => Some(Err(failed(error))),
-        })
     }
 }
 

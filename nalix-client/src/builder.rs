@@ -106,6 +106,12 @@ impl ClientBuilder {
     }
 
     /// Sets the limits and times of the connection.
+    ///
+    /// ```
+    /// # use nalix_client::{Client, Options};
+    /// let options = Options::default().max_calls(64).stream_window(1 << 20);
+    /// let builder = Client::builder("tcp://127.0.0.1:7777").options(options);
+    /// ```
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
         self

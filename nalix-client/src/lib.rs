@@ -33,10 +33,10 @@ mod session;
 
 pub use nalix_core::{
     Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Duplex,
-    DuplexRequest, Failure, Incoming, Lag, Lagged, Listener, OneWay, Opcode, OpenBuilder, OpenFuture,
-    Outgoing, Packet, Push, Queue, Request, RequestBuilder, RequestError, RequestFuture, Response,
-    ResponseBuilder, ResponseFuture, SendError, SendFuture, Side, State, Status, StreamError, StreamRequest,
-    Streams, Subscription, Upload, UploadRequest, Uploads, Wire,
+    DuplexRequest, Failure, Incoming, Lag, Lagged, Listener, NoError, OneWay, Opcode, OpenBuilder,
+    OpenFuture, Outgoing, Packet, Push, Queue, Request, RequestBuilder, RequestError, RequestFuture,
+    Response, ResponseBuilder, ResponseFuture, SendError, SendFuture, Side, State, Status, StreamError,
+    StreamRequest, Streams, Subscription, Upload, UploadRequest, Uploads, Wire,
     connection::{ConnectError, Options},
     controller::{Extract, RouterError},
     error::{DecodeError, EncodeError, ProtocolError},
@@ -48,7 +48,7 @@ pub use nalix_core::{
 
 #[cfg(feature = "serde")]
 pub use nalix_core::config;
-pub use nalix_core::{Bytes, Stream};
+pub use nalix_core::{Bytes, Stream, stream};
 
 pub use self::{
     builder::{Client, ClientBuilder},

@@ -26,7 +26,9 @@ pub mod record;
 pub mod registry;
 pub mod schema;
 pub mod session;
+mod setters;
 mod status;
+pub mod stream;
 pub mod wire;
 
 /// Makes a type a value that can travel: what it is made of, in the order in which it is written.
@@ -126,8 +128,8 @@ pub use self::{
     handshake::{Identity, PublicKey, Sealing},
     id::{CallId, ConnectionId, Opcode},
     packet::{
-        DuplexRequest, Encoded, OneWay, Packet, Push, Request, StreamRequest, Streams, UploadRequest,
-        Uploads, Wire,
+        DuplexRequest, Encoded, NoError, OneWay, Packet, Push, Request, StreamRequest, Streams,
+        UploadRequest, Uploads, Wire,
     },
     peer::{
         Connection, Duplex, Finish, Incoming, Lag, Lagged, Listener, OpenBuilder, OpenFuture, Opens,

@@ -211,7 +211,8 @@ pub trait Push: OneWay + DecodeOwned + Send + Sync + 'static {}
 
 impl<T: OneWay + DecodeOwned + Send + Sync + 'static> Push for T {}
 
-/// The error type of requests that declare none.
+/// The error type of packets that declare none. [`RequestError`](crate::RequestError) and
+/// [`StreamError`](crate::StreamError) have it where they are named without a parameter.
 pub type NoError = Infallible;
 
 /// Reads a packet from the payload of a frame, by the rules for top-level values: bytes behind the last known field are

@@ -83,7 +83,7 @@ pub fn derive_packet(input: TokenStream) -> TokenStream {
 ///
 /// The handler of a packet with `stream` returns a `Stream` of the items, or of results of them, or a `Result` of such a
 /// stream; as `impl Stream` it may borrow from the controller. It is polled as a part of the handler, one batch at a time, as
-/// far as the peer takes items. Once it has been returned, the packets behind it may start. The handler of a packet with
+/// far as the peer takes items. The module `stream` has ways to make one. Once it has been returned, the packets behind it may start. The handler of a packet with
 /// `upload` takes the chunks as an argument of type `Incoming<_>` behind the packet; one that waits for them keeps those
 /// behind it waiting, unless it is `concurrent`, and one that computes much with each keeps the whole connection waiting,
 /// unless it is `spawn`, too.

@@ -233,6 +233,12 @@ impl<L> ServerBuilder<L> {
     }
 
     /// Sets the limits and times of every connection.
+    ///
+    /// ```
+    /// # use nalix_server::{Options, Server};
+    /// let options = Options::default().max_calls(64).stream_window(1 << 20);
+    /// let builder = Server::builder().options(options);
+    /// ```
     pub fn options(mut self, options: Options) -> Self {
         self.settings.options = options;
         self
@@ -261,7 +267,7 @@ impl<L> ServerBuilder<L> {
     /// [`CloseCode::LimitExceeded`](crate::CloseCode) and to try again in a second.
     ///
     /// Too low turns clients away that come all at once; too high lets silent peers hold that many places for
-    /// [`Options::handshake_timeout`].
+    /// [`Options::handshake_timeout`](field@Options::handshake_timeout).
     pub fn max_handshakes(mut self, max: usize) -> Self {
         self.settings.max_handshakes = max;
         self
@@ -285,7 +291,7 @@ impl<L> ServerBuilder<L> {
     }
 
     /// How many bytes of memory the messages of over 16 KiB may take that are not whole yet, or whose handlers have not
-    /// finished, over all connections. Default 512 MiB. It comes on top of [`Options::reassembly`], which bounds each of them.
+    /// finished, over all connections. Default 512 MiB. It comes on top of [`Options::reassembly`](field@Options::reassembly), which bounds each of them.
     ///
     /// What is beyond is refused, also when a part of it has come: a request with
     /// [`Code::ResourceExhausted`](crate::Code) and the advice to try again, a one-way packet silently; an answer fails its

@@ -63,7 +63,7 @@ mod sync;
 
 pub use nalix_core::{
     Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Duplex,
-    DuplexRequest, Encoded, Failure, Incoming, Lag, Lagged, Listener, OneWay, Opcode, OpenBuilder,
+    DuplexRequest, Encoded, Failure, Incoming, Lag, Lagged, Listener, NoError, OneWay, Opcode, OpenBuilder,
     OpenFuture, Outgoing, Packet, Push, Queue, Request, RequestBuilder, RequestError, RequestFuture,
     Response, ResponseBuilder, ResponseFuture, Resumption, SendError, SendFuture, Side, State, Status,
     StreamError, StreamRequest, Streams, Subscription, Upload, UploadRequest, Uploads, Wire,
@@ -80,7 +80,7 @@ pub use nalix_core::{
 
 #[cfg(feature = "serde")]
 pub use nalix_core::config;
-pub use nalix_core::{Bytes, Stream};
+pub use nalix_core::{Bytes, Stream, stream};
 
 pub use self::{
     builder::{Cores, ServerBuilder},

@@ -58,7 +58,7 @@ fn errors_fit_where_errors_go() {
     is_error::<ConnectError>();
     is_error::<RouterError>();
     is_error::<RequestError<Status>>();
-    is_error::<RequestError<nalix_core::packet::NoError>>();
+    is_error::<RequestError>();
     is_error::<SendError>();
     is_error::<Lagged>();
     is_error::<Status>();

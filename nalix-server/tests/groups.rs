@@ -18,8 +18,8 @@ use nalix_core::{
     wire::{Decode, Encode, Reader, Writer},
 };
 use nalix_server::{
-    CloseReason, Connection, Context, Group, Hub, HubExt, Join, Options, PresenceEvent, Server, ServerHandle,
-    packet, packet_controller,
+    CloseReason, Code, Connection, Context, Group, Hub, HubExt, Join, Options, PresenceEvent, Server,
+    ServerHandle, packet, packet_controller,
 };
 use support::{Inbox, eventually, member, server, within};
 
@@ -389,6 +389,9 @@ async fn nobody_is_in_more_groups_than_allowed() {
     assert_eq!(hub.group(1).join(&connection), Join::Joined);
     assert_eq!(hub.group(2).join(&connection), Join::Joined);
     assert_eq!(hub.group(3).join(&connection), Join::TooMany);
+    let refused = hub.group(3).join(&connection).ok().unwrap_err();
+    assert_eq!(refused.code, Code::ResourceExhausted);
+    assert_eq!(hub.group(1).join(&connection).ok(), Ok(()), "it is in there already");
     assert_eq!(hub.group(2).join(&connection), Join::Already);
     assert_eq!((hub.group_count(), hub.group(3).count()), (2, 0));
     hub.group(1).leave(&connection);
@@ -404,6 +407,7 @@ async fn a_connection_of_another_server_is_not_let_in() {
     assert_eq!(group.join(&connection), Join::Closed);
     let theirs: &Connection = &session.connection().clone();
     assert_eq!(group.join(theirs), Join::Closed);
+    assert_eq!(group.join(theirs).ok().unwrap_err().code, Code::FailedPrecondition);
     assert!(group.is_empty());
 }
 

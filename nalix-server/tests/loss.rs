@@ -84,7 +84,7 @@ impl Idle {
     }
 }
 
-type Call = JoinHandle<Result<(), RequestError<nalix_core::packet::NoError>>>;
+type Call = JoinHandle<Result<(), RequestError>>;
 
 fn call(session: &Session, bytes: usize) -> Call {
     tokio::spawn(session.request(Never(vec![1; bytes])).no_timeout().into_future())

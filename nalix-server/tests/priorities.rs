@@ -442,6 +442,31 @@ async fn the_end_of_a_stream_comes_behind_its_items_however_long_it_is() {
     }
 }
 
+/// Streams leave more room in the outbox than other senders do.
+#[tokio::test(start_paused = true)]
+async fn a_stream_is_not_starved_by_who_sends_packets_without_end() {
+    let mut both = Both::new(Depot).await;
+    both.capacity = 20_000;
+    let session = both.client().await;
+    let end = both.server_end().await;
+    let flood = tokio::spawn({
+        let end = end.clone();
+        async move {
+            loop {
+                end.send(&Normal(0, Blob(3_000))).await.unwrap();
+            }
+        }
+    });
+    // It fills the outbox as soon as it runs.
+    tokio::task::yield_now().await;
+    let mut count = session.stream(Count(20_000, 0)).await.unwrap();
+    for n in 1..=20_000 {
+        assert_eq!(count.next().await, Some(Ok(n)));
+    }
+    assert_eq!(count.next().await, None);
+    flood.abort();
+}
+
 /// A client whose link takes nothing more.
 async fn blocked_client(max_calls: usize) -> (RawPeer, Session) {
     let (peer, session) = RawPeer::accept_over(Options::default(), CAPACITY, max_calls).await;

@@ -18,7 +18,7 @@ use super::{
     patience::Patience,
     phase::Phase,
     timer::Timer,
-    writing::{Short, lost, put_last},
+    writing::{Extra, Short, lost, put_last},
 };
 use crate::{
     CallId, Connection,
@@ -72,6 +72,9 @@ pub struct Driver<L> {
     /// Of which priorities a call waits only for room in the outbox, and of which a stream does.
     pub(super) short: Short,
     pub(super) short_items: Short,
+    /// For calls beyond the outbox's room, and for items.
+    pub(super) extra_call: Extra,
+    pub(super) extra_items: Extra,
     /// Whether `inbound` may hold whole frames that have not been handled.
     pub(super) unhandled: bool,
     /// Whether the service has been asked for readiness that has not come yet.
@@ -132,6 +135,8 @@ impl<L: Link> Driver<L> {
             wakers: Vec::new(),
             short: Short::default(),
             short_items: Short::default(),
+            extra_call: Extra::default(),
+            extra_items: Extra::default(),
             // The peer may have sent them together with the end of the handshake.
             unhandled: true,
             queued_for_service: false,

@@ -243,7 +243,8 @@ impl<L: Link> Driver<L> {
     /// service is ready. If it is open, a call must follow at once.
     fn gate(&mut self, priority: Option<Priority>, cx: &mut Context<'_>) -> Gate {
         let priority = priority.unwrap_or_default();
-        let is_short = !self.has_room(priority);
+        let is_full = !self.has_room(priority);
+        let is_short = is_full && !self.extra_call.is_due(self.written);
         if is_short {
             self.short.set(priority);
         }
@@ -256,6 +257,9 @@ impl<L: Link> Driver<L> {
         let status = match caught(|| dispatch.poll_ready(cx)) {
             Ok(Poll::Ready(Ok(()))) => {
                 self.queued_for_service = false;
+                if is_full {
+                    self.extra_call.taken(self.written);
+                }
                 return Gate::Open;
             }
             Ok(Poll::Pending) => {

@@ -6,13 +6,21 @@ use crate::{
     handshake::{Contracts, Params},
     peer::StreamLimits,
     session::MAX_MESSAGE,
+    setters::setters,
 };
 
 /// Limits and times of a connection. Both ends have their own; where they must agree, the smaller value counts.
 ///
+/// Each is a field, and has a method of the same name that sets it and returns the rest as it was.
+///
 /// ```
-/// let mut options = nalix_core::connection::Options::default();
-/// options.max_calls = 64;
+/// # use std::time::Duration;
+/// # use nalix_core::connection::Options;
+/// let options = Options::default().max_calls(64).request_timeout(Duration::from_secs(5));
+/// assert_eq!(options.max_calls, 64);
+///
+/// let mut patient = options.clone();
+/// patient.request_timeout = None; // or `options.request_timeout(None)`
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -54,7 +62,7 @@ pub struct Options {
     /// The largest window of a stream: how many bytes of items a peer may send on it before they are consumed here. Default
     /// 64 KiB, from 1 to 1 GiB.
     ///
-    /// A stream starts with less, as far as [`stream_budget`](Self::stream_budget) asks for it, and grows while its items are
+    /// A stream starts with less, as far as [`stream_budget`](field@Self::stream_budget) asks for it, and grows while its items are
     /// consumed quickly. Too low makes each stream wait for a round trip after so many bytes; too high lets a few streams take
     /// the whole budget.
     pub stream_window: usize,
@@ -228,3 +236,87 @@ crate::__section!(Options {
     request_timeout: |raw| crate::config::optional_time(raw, Duration::ZERO),
     max_deadline: |raw| crate::config::optional_time(raw, Duration::ZERO),
 });
+
+setters!(Options {
+    max_message: usize,
+    max_send: usize,
+    reassembly: usize,
+    max_calls: usize,
+    max_queued: usize,
+    push_queue: usize,
+    stream_window: usize,
+    stream_budget: usize,
+    compression: bool,
+    outbox: usize,
+    drop_mark: usize,
+    max_latest: usize,
+    large_outbox: usize,
+    max_malformed: u32,
+    handshake_timeout: Duration,
+    close_timeout: Duration,
+    stall_timeout: Duration,
+    keep_alive: impl Into<Option<Duration>>,
+    keep_alive_timeout: Duration,
+    idle_timeout: impl Into<Option<Duration>>,
+    request_timeout: impl Into<Option<Duration>>,
+    max_deadline: impl Into<Option<Duration>>,
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever is set, the others stay as they were.
+    #[test]
+    fn each_setter_sets_its_own_field_and_no_other() {
+        let secs = Duration::from_secs;
+        let chained = Options::default()
+            .max_message(1)
+            .max_send(2)
+            .reassembly(3)
+            .max_calls(4)
+            .max_queued(5)
+            .push_queue(6)
+            .stream_window(7)
+            .stream_budget(17)
+            .compression(false)
+            .outbox(8)
+            .drop_mark(9)
+            .max_latest(10)
+            .large_outbox(11)
+            .max_malformed(12)
+            .handshake_timeout(secs(13))
+            .close_timeout(secs(14))
+            .stall_timeout(secs(15))
+            .keep_alive(secs(17))
+            .keep_alive_timeout(secs(18))
+            .idle_timeout(secs(19))
+            .request_timeout(None)
+            .max_deadline(secs(16));
+        let expected = Options {
+            max_message: 1,
+            max_send: 2,
+            reassembly: 3,
+            max_calls: 4,
+            max_queued: 5,
+            push_queue: 6,
+            stream_window: 7,
+            stream_budget: 17,
+            compression: false,
+            outbox: 8,
+            drop_mark: 9,
+            max_latest: 10,
+            large_outbox: 11,
+            max_malformed: 12,
+            handshake_timeout: secs(13),
+            close_timeout: secs(14),
+            stall_timeout: secs(15),
+            keep_alive: Some(secs(17)),
+            keep_alive_timeout: secs(18),
+            idle_timeout: Some(secs(19)),
+            request_timeout: None,
+            max_deadline: Some(secs(16)),
+        };
+        assert_eq!(chained, expected);
+    }
+}

@@ -83,6 +83,14 @@ pub(super) enum Rooms {
 }
 
 impl Rooms {
+    /// With at least so many bytes for each priority.
+    pub(super) fn at_least(self, bytes: usize) -> Self {
+        match self {
+            Rooms::One(room) => Rooms::One(room.max(bytes)),
+            Rooms::Each(rooms) => Rooms::Each(rooms.map(|room| room.max(bytes))),
+        }
+    }
+
     fn of(&mut self, priority: Priority) -> &mut usize {
         match self {
             Rooms::One(room) => room,

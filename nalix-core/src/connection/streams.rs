@@ -6,7 +6,7 @@ use super::{answers::Way, driver::Driver, inbox::Ticket, running::Rooms, writing
 use crate::{
     controller::{Call, CallUpload, Items, Reply},
     error::ProtocolError,
-    frame::{FrameKind, Head},
+    frame::{FRAGMENT, FrameKind, Head},
     link::Link,
     packet::Priority,
     peer::{Answer, Arrival},
@@ -72,13 +72,16 @@ impl<L: Link> Driver<L> {
             return;
         }
         let most = self.item_room();
-        let Self { inbox, shared, backlog, short_items, .. } = self;
+        let Self { inbox, shared, backlog, short_items, written, extra_items, .. } = self;
         inbox.running().send_parts(|ticket, items| {
             let Way { id, cover, priority, compress } = ticket.way()?;
             let of = priority.unwrap_or_default();
             if *backlog >= most && shared.backlog_for(of) >= most {
-                short_items.set(of);
-                return None;
+                if !extra_items.is_due(*written) {
+                    short_items.set(of);
+                    return None;
+                }
+                extra_items.taken(*written);
             }
             let head = Head::of_call(FrameKind::Item, id);
             *backlog =
@@ -99,6 +102,10 @@ impl<L: Link> Driver<L> {
             // What waits may be of one priority, while the others have room.
             let room = |priority| most.saturating_sub(self.shared.backlog_for(priority));
             rooms = Rooms::Each(Priority::ALL.map(room));
+            if self.extra_items.is_due(self.written) {
+                rooms = rooms.at_least(FRAGMENT);
+                self.extra_items.taken(self.written);
+            }
         }
         self.short_items |= self.inbox.running().feed(rooms);
     }
@@ -114,7 +121,8 @@ impl<L: Link> Driver<L> {
         let resume = if self.backlog < most {
             is_short || self.inbox.running().has_parts()
         } else {
-            Priority::ALL.into_iter().any(|p| short.is_set(p) && self.shared.backlog_for(p) < most)
+            (self.extra_items.is_due(self.written) && (is_short || self.inbox.running().has_parts()))
+                || Priority::ALL.into_iter().any(|p| short.is_set(p) && self.shared.backlog_for(p) < most)
         };
         if !resume {
             self.short_items = short;

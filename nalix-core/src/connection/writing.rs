@@ -7,7 +7,7 @@ use std::{
 
 use super::{driver::Driver, phase::Phase};
 use crate::{
-    frame::{Control, FrameKind, Head},
+    frame::{Control, FRAGMENT, FrameKind, Head},
     link::Link,
     packet::Priority,
     session::{Cover, Outbound},
@@ -28,8 +28,8 @@ impl<L: Link> Driver<L> {
         if self.short == Short::default() {
             return false;
         }
-        let come =
-            Priority::ALL.into_iter().any(|priority| self.short.is_set(priority) && self.has_room(priority));
+        let has_room = |priority| self.short.is_set(priority) && self.has_room(priority);
+        let come = Priority::ALL.into_iter().any(has_room) || self.extra_call.is_due(self.written);
         if come {
             self.short = Short::default();
         }
@@ -156,6 +156,28 @@ impl Short {
 impl std::ops::BitOrAssign for Short {
     fn bitor_assign(&mut self, other: Self) {
         self.0 |= other.0;
+    }
+}
+
+/// When calls, or streams, may go on although the outbox has no room for them: once for each frame's worth of bytes that has
+/// been written. A user who sends packets without end fills up whatever room there comes, and they must get on beside that,
+/// too. If the peer does not read, nothing is written.
+#[derive(Debug, Default)]
+pub(super) struct Extra {
+    /// How many bytes had been written when it was last taken.
+    at: u64,
+}
+
+impl Extra {
+    /// Whether it may be taken, after so many bytes have been written.
+    #[inline]
+    pub(super) fn is_due(&self, written: u64) -> bool {
+        written - self.at >= FRAGMENT as u64
+    }
+
+    /// It has been taken.
+    pub(super) fn taken(&mut self, written: u64) {
+        self.at = written;
     }
 }
 

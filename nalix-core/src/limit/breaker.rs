@@ -38,7 +38,7 @@ struct State {
     trying: bool,
 }
 
-/// What a call that has passed must be followed by: [`Breaker::done`]. A call that never ends, or is dropped, counts as a
+/// What a call that has passed must be followed by: [`Passed::done`]. A call that never ends, or is dropped, counts as a
 /// failure only if it was the one that tried.
 #[derive(Debug)]
 #[must_use = "the breaker waits for the outcome"]

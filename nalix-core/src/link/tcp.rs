@@ -20,6 +20,7 @@ use tokio::{
 };
 
 use super::{Link, TryWrite};
+use crate::setters::setters;
 
 /// A link over TCP.
 #[derive(Debug)]
@@ -75,7 +76,12 @@ impl TryWrite for OwnedWriteHalf {
     }
 }
 
-/// How a listening socket is set up.
+/// How a listening socket is set up. Each option has a method of the same name that sets it.
+///
+/// ```
+/// # use nalix_core::link::tcp::ListenOptions;
+/// let options = ListenOptions::default().backlog(4_096).dual_stack(false);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListenOptions {
@@ -100,6 +106,8 @@ crate::__section!(ListenOptions {
     shared_port: |raw| crate::config::flag(raw),
     dual_stack: |raw| crate::config::flag(raw),
 });
+
+setters!(ListenOptions { backlog: u32, shared_port: bool, dual_stack: bool });
 
 /// Makes a link of a connected stream: turns Nagle's algorithm off, since the driver batches by itself.
 ///

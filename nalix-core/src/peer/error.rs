@@ -6,13 +6,14 @@ use thiserror::Error;
 
 use crate::{
     error::{DecodeError, EncodeError},
+    packet::NoError,
     status::{CloseReason, Code, Status},
 };
 
-/// How a request fails. `E` is the error type that its packet declares.
+/// How a request fails. `E` is the error type that its packet declares, [`NoError`] if it declares none.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum RequestError<E> {
+pub enum RequestError<E = NoError> {
     /// The handler answered with the packet's own error.
     #[error("{0}")]
     Application(E),
@@ -79,10 +80,11 @@ impl<E> From<EncodeError> for RequestError<E> {
     }
 }
 
-/// How a stream ends before its time, or an item of it fails. `E` is the error type that its packet declares.
+/// How a stream ends before its time, or an item of it fails. `E` is the error type that its packet declares, [`NoError`] if it
+/// declares none.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum StreamError<E> {
+pub enum StreamError<E = NoError> {
     /// The stream has ended with the packet's own error.
     #[error("{0}")]
     Application(E),

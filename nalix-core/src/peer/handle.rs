@@ -300,7 +300,7 @@ impl Connection {
     }
 
     /// What has been measured of round trips on this connection: by the pings that keep it alive while the peer is silent
-    /// ([`Options::keep_alive`](crate::connection::Options::keep_alive)), and by [`Connection::ping`]. `None` until the first
+    /// ([`Options::keep_alive`](field@crate::connection::Options::keep_alive)), and by [`Connection::ping`]. `None` until the first
     /// was answered.
     pub fn rtt(&self) -> Option<Rtt> {
         self.shared.rtt()

@@ -1,5 +1,7 @@
 //! The sending end of an upload.
 
+mod whole;
+
 use std::{
     fmt,
     future::{Future, poll_fn},
@@ -117,7 +119,7 @@ impl<P: UploadRequest> Upload<P> {
     /// all that was sent before. What is longer goes as there is room, beside everything else.
     ///
     /// [`SendError::Stopped`] says that the other side takes no more, for instance since it has answered already:
-    /// [`Upload::finish`] tells what. Cancel safe: dropped before it is done, it has sent nothing.
+    /// [`Upload::finish`] tells what; [`Upload::finish_with`] sees to that by itself. Cancel safe: dropped before it is done, it has sent nothing.
     pub fn send<'a>(&'a mut self, chunk: &'a P::Chunk) -> SendChunk<'a, P::Chunk> {
         SendChunk { raw: &mut self.raw, chunk, ticket: None }
     }

@@ -16,7 +16,12 @@ pub(crate) fn append_item<T: Encode + ?Sized>(
     let at = out.len();
     // Left free for the length; nearly always right, and corrected if not.
     let room = varint::len(value.size_hint() as u64);
-    out.extend_from_slice(&[0; varint::MAX_LEN][..room]);
+    // A byte alone needs no call, and most items are short.
+    if room == 1 {
+        out.push(0)
+    } else {
+        out.extend_from_slice(&[0; varint::MAX_LEN][..room])
+    }
     let mut w = Writer::new(out, limit);
     value.encode(&mut w);
     if let Err(error) = w.finish() {
@@ -26,6 +31,10 @@ pub(crate) fn append_item<T: Encode + ?Sized>(
     let start = at + room;
     let len = out.len() - start;
     let width = varint::len(len as u64);
+    if width == 1 && room == 1 {
+        out[at] = len as u8;
+        return Ok(());
+    }
     if width != room {
         if width > room {
             out.extend_from_slice(&[0; varint::MAX_LEN][..width - room]);

@@ -1,6 +1,10 @@
 //! What a decoder may be asked to do by the bytes it is given.
 
+use crate::setters::setters;
+
 /// Bounds on decoding one message. They hold on every path: no type can opt out.
+///
+/// Each is a field, and has a method of the same name that sets it: `Limits::default().max_depth(16)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -13,7 +17,7 @@ pub struct Limits {
     /// Items that do take bytes are bounded by the input. Too low refuses honest `Vec<()>`s; too high lets a few bytes
     /// cost that many loop turns.
     pub max_empty_items: usize,
-    /// How many bytes of memory each byte of input may turn into. Default 32, besides [`Limits::free_memory`].
+    /// How many bytes of memory each byte of input may turn into. Default 32, besides [`free_memory`](field@Limits::free_memory).
     ///
     /// Every collection, string and box is charged with the size of its items in memory. Too low refuses honest
     /// messages of many small items (a `Vec<Option<BigStruct>>` of `None`s); too high lets a small message take
@@ -42,3 +46,5 @@ impl Default for Limits {
         Self::DEFAULT
     }
 }
+
+setters!(Limits { max_depth: u16, max_empty_items: usize, memory_factor: usize, free_memory: usize });

@@ -30,6 +30,7 @@ pub struct Scope<'de> {
 
 impl<'de> Reader<'de> {
     /// Reads from a slice; [`Bytes`] fields are copied out of it.
+    #[inline]
     pub fn new(input: &'de [u8], limits: &Limits) -> Self {
         Self {
             rest: input,
@@ -44,16 +45,19 @@ impl<'de> Reader<'de> {
     }
 
     /// Reads from a counted buffer; [`Bytes`] fields become slices of it.
+    #[inline]
     pub fn from_bytes(input: &'de Bytes, limits: &Limits) -> Self {
         Self { source: Some(input), ..Self::new(input, limits) }
     }
 
     /// How many bytes are left.
+    #[inline]
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
 
     /// Whether nothing is left.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -144,7 +148,7 @@ impl<'de> Reader<'de> {
     /// # Errors
     /// As [`Reader::varint`]; [`DecodeErrorKind::Truncated`] if the bytes left cannot hold that many items;
     /// [`DecodeErrorKind::TooLong`] if the count is above the limit of [`Reader::with_max_len`], or the items may take
-    /// no bytes and are more than [`Limits::max_empty_items`] and the input together justify.
+    /// no bytes and are more than [`Limits::max_empty_items`](field@Limits::max_empty_items) and the input together justify.
     #[inline]
     pub fn count<T: Decode<'de>>(&mut self) -> Result<usize, DecodeError> {
         let found = self.varint()?;
@@ -203,7 +207,7 @@ impl<'de> Reader<'de> {
     /// Runs `inner` one level deeper. Every container does, so that no recursive type escapes the bound.
     ///
     /// # Errors
-    /// [`DecodeErrorKind::TooDeep`] beyond [`Limits::max_depth`], and whatever `inner` fails with.
+    /// [`DecodeErrorKind::TooDeep`] beyond [`Limits::max_depth`](field@Limits::max_depth), and whatever `inner` fails with.
     #[inline]
     pub fn nested<T>(
         &mut self,
@@ -269,6 +273,7 @@ impl<'de> Reader<'de> {
     ///
     /// # Errors
     /// [`DecodeErrorKind::TrailingBytes`] if something is.
+    #[inline]
     pub fn finish(&self) -> Result<(), DecodeError> {
         match self.rest.len() {
             0 => Ok(()),

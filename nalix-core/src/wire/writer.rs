@@ -19,6 +19,7 @@ pub struct Writer<'b> {
 
 impl<'b> Writer<'b> {
     /// Appends behind what `out` holds already, `limit` bytes at the most.
+    #[inline]
     pub fn new(out: &'b mut Vec<u8>, limit: usize) -> Self {
         let start = out.len();
         let max_depth = Limits::DEFAULT.max_depth;
@@ -26,6 +27,7 @@ impl<'b> Writer<'b> {
     }
 
     /// How many bytes this writer has appended.
+    #[inline]
     pub fn written(&self) -> usize {
         self.out.len() - self.start
     }
@@ -140,6 +142,7 @@ impl<'b> Writer<'b> {
     ///
     /// # Errors
     /// The first error recorded; everything this writer appended has been removed again then.
+    #[inline]
     pub fn finish(self) -> Result<usize, EncodeError> {
         match self.error {
             None => Ok(self.out.len() - self.start),

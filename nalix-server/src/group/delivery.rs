@@ -13,14 +13,14 @@ pub enum Delivery {
     /// on that ([`close_timeout`](crate::Options::close_timeout)). The default.
     #[default]
     Reliable,
-    /// It is left out for receivers with [`Options::drop_mark`](crate::Options::drop_mark) bytes waiting or more, and counted
+    /// It is left out for receivers with [`Options::drop_mark`](field@crate::Options::drop_mark) bytes waiting or more, and counted
     /// there: [`Connection::left_out`].
     Droppable,
     /// It replaces the packet of the same type and key that waits for the receiver, whoever sent that. For what is worth
     /// nothing once the next is there, such as where something is; the key says what. What is replaced is counted, too.
     ///
     /// Packets that wait this way are written after all others that wait by then, so their order to others is not kept.
-    /// Nor is a new key taken beyond [`Options::max_latest`](crate::Options::max_latest).
+    /// Nor is a new key taken beyond [`Options::max_latest`](field@crate::Options::max_latest).
     Latest(u64),
 }
 

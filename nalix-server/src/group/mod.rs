@@ -11,7 +11,7 @@ mod table;
 
 use std::{any::Any, fmt, hash::Hash, sync::Arc, time::Duration};
 
-use nalix_core::{Connection, OneWay, Request};
+use nalix_core::{Connection, OneWay, Request, Status};
 
 pub use self::{
     ask::{Answer, Ask},
@@ -94,6 +94,45 @@ pub enum Join {
     TooMany,
     /// The connection has ended, or is none of this server's.
     Closed,
+}
+
+impl Join {
+    /// Whether it is a member, for handlers that can do nothing about a refusal.
+    ///
+    /// ```
+    /// # use nalix_server::{Context, HubExt, Status, packet, packet_controller};
+    /// # #[packet(opcode = 0x1f03, reply = ())]
+    /// # struct Enter { room: String }
+    /// # struct Chat;
+    /// # #[packet_controller]
+    /// # impl Chat {
+    /// #[packet]
+    /// fn enter(&self, ctx: &Context, enter: Enter) -> Result<(), Status> {
+    ///     ctx.group(enter.room).join(ctx).ok()
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// A [`Status`] of code `ResourceExhausted` for [`Join::TooMany`], and of `FailedPrecondition` for [`Join::Closed`].
+    pub fn ok(self) -> Result<(), Status> {
+        match self {
+            Join::Joined | Join::Already => Ok(()),
+            Join::TooMany => {
+                Err(Status::resource_exhausted("the connection is in as many groups as it may be in", None))
+            }
+            Join::Closed => {
+                Err(Status::failed_precondition("the connection has ended, or is of another server"))
+            }
+        }
+    }
+}
+
+/// As [`Join::ok`].
+impl From<Join> for Result<(), Status> {
+    fn from(join: Join) -> Self {
+        join.ok()
+    }
 }
 
 impl Group {

@@ -151,9 +151,7 @@ async fn serve_counted(ready: Ready, builder: ServerBuilder) -> Result<(), Error
 
 /// Both ends take messages that are larger than the default limit.
 fn for_large() -> Options {
-    let mut options = Options::default();
-    (options.max_message, options.max_send) = (MAX_MESSAGE, MAX_MESSAGE);
-    options
+    Options::default().max_message(MAX_MESSAGE).max_send(MAX_MESSAGE)
 }
 
 fn dial(target: &Target, cover: Cover) -> Result<ClientBuilder, Error> {
