@@ -11,8 +11,15 @@ pub use std;
 use crate::{
     Opcode,
     error::{DecodeError, DecodeErrorKind},
+    limit::Rate,
     wire::{Encode, Reader, Writer},
 };
+
+/// The rate of a handler, which the macro has checked.
+pub fn rate(count: u32, period_millis: u64, burst: u32) -> Rate {
+    let rate = Rate::new(count, std::time::Duration::from_millis(period_millis));
+    rate.unwrap_or(Rate::per_second(count)).with_burst(burst)
+}
 
 /// The size of a struct whose fields have these sizes.
 pub const fn sum_of_fixed(fields: &[Option<usize>]) -> Option<usize> {

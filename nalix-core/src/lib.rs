@@ -22,6 +22,7 @@ pub mod limit;
 pub mod link;
 pub mod packet;
 mod peer;
+mod permission;
 pub mod record;
 pub mod registry;
 pub mod schema;
@@ -136,6 +137,7 @@ pub use self::{
         Outgoing, Queue, RequestBuilder, RequestError, RequestFuture, Response, ResponseBuilder,
         ResponseFuture, Resumption, Rtt, SendChunk, SendError, SendFuture, StreamError, Subscription, Upload,
     },
+    permission::Permission,
     status::{Advice, CloseCode, CloseReason, Code, Failure, Side, Status},
 };
 

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use crate::{
     Opcode,
     error::DecodeError,
+    permission::Permission,
     schema::Describe,
     wire::{Decode, DecodeOwned, Encode, Limits, Reader},
 };
@@ -47,6 +48,11 @@ pub trait Packet: Encode + Describe {
     const UPLOADS: bool = false;
     /// How urgent it and its answer are. `None`: [`Priority::Normal`], or where they do not fit a frame, by their size.
     const PRIORITY: Option<Priority> = None;
+
+    /// What a peer must be allowed at least for its handler to take it.
+    const PERMISSION: Option<Permission> = None;
+    /// How many bytes of its encoding its handler takes at most.
+    const MAX_SIZE: Option<usize> = None;
 
     /// Its encoding, if it is encoded already: a message of over 16 KiB is sent from there, without a copy of its own for
     /// each connection. It must be what [`Encode::encode`] writes.

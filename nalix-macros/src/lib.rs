@@ -11,6 +11,7 @@ mod ctxt;
 mod packet;
 mod path;
 mod span;
+mod values;
 mod wire;
 
 /// Makes a struct or enum a value that can travel: a reply, an error, a field of a packet.
@@ -41,7 +42,8 @@ pub fn derive_wire(input: TokenStream) -> TokenStream {
 /// an error), `encrypt` (it and its answer travel in sealed records only), `compress` or `compress = N` (it and its answer
 /// are compressed from N bytes on, see below), `priority = "..."` (`"control"`, `"high"`, `"normal"` or `"bulk"`: how
 /// urgent it and its answer are when more waits than the link takes; if nothing is said, what is over 1 MiB is bulk, and
-/// all else normal), `rename = "..."`, `crate = path` (where `nalix_core` is). Fields take the
+/// all else normal), `permission = Permission::USER` and `max_size = N` (what its handler asks for at least, whatever the
+/// handler itself says), `rename = "..."`, `crate = path` (where `nalix_core` is). Fields take the
 /// `#[wire(...)]` attributes of `derive(Wire)`, which this macro includes.
 ///
 /// What is marked `encrypt` never leaves on a connection that is not secured: the sender gets an `EncryptionRequired`
@@ -93,6 +95,25 @@ pub fn derive_packet(input: TokenStream) -> TokenStream {
 /// a thread for blocking work), `encrypt` (takes its packet from sealed records only, whatever the packet says; one that
 /// comes in the clear is refused before it is decoded). `#[connected]` and `#[disconnected]` mark what runs when a connection is ready and when
 /// it has ended.
+///
+/// More keys say what a call must meet, and the connection sees to it before the packet is decoded; `docs/policies.md` says more
+/// of each:
+///
+/// - `permission = Permission::USER` (or a level from 0 to 255): the least that `Connection::set_permission` must have given
+///   to the peer, else `PermissionDenied`.
+/// - `check = function`: any other condition, a `fn(&Context) -> Result<(), Status>` or a value of a type that implements
+///   `controller::Check`.
+/// - `rate = "10/s"`, with `burst = N` (how many at once; as many as come in a period, unless it says another number),
+///   `cost = N` (how many a call counts for) and `key = session`, `identity` or `address` (who shares a rate), else
+///   `ResourceExhausted` with the time to wait.
+/// - `concurrency = N` (so many calls at once, on all connections together), with `queue = N` (so many more may wait; 64) and
+///   `wait = "1s"` (for so long; as long as the caller does), else `ResourceExhausted`.
+/// - `timeout = "2s"`: how long a call may take from its turn on, else its handler is dropped, with `DeadlineExceeded`.
+/// - `transport = "tcp"` or a list of `"tcp"`, `"websocket"`, `"udp"`, `"memory"`: over which links the packet is taken, else
+///   `FailedPrecondition`.
+/// - `max_size = N`: how many bytes the packet may have, else `ResourceExhausted`.
+/// - `breaker = N`, with `cool_down = "5s"`: after so many failures in a row the handler is left alone for a while, and
+///   `Unavailable` is answered.
 ///
 /// A type has one such block; it may have others for methods that are not handlers. A type with a `Default` is found by
 /// `discover()` in every program that links it, unless it is generic.

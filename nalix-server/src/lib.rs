@@ -50,6 +50,7 @@ mod handle;
 mod handshakes;
 mod hub;
 mod inner;
+pub mod layer;
 mod layered;
 mod links;
 mod options;
@@ -64,16 +65,16 @@ mod sync;
 pub use nalix_core::{
     Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Duplex,
     DuplexRequest, Encoded, Failure, Incoming, Lag, Lagged, Listener, NoError, OneWay, Opcode, OpenBuilder,
-    OpenFuture, Outgoing, Packet, Push, Queue, Request, RequestBuilder, RequestError, RequestFuture,
-    Response, ResponseBuilder, ResponseFuture, Resumption, SendError, SendFuture, Side, State, Status,
-    StreamError, StreamRequest, Streams, Subscription, Upload, UploadRequest, Uploads, Wire,
+    OpenFuture, Outgoing, Packet, Permission, Push, Queue, Request, RequestBuilder, RequestError,
+    RequestFuture, Response, ResponseBuilder, ResponseFuture, Resumption, SendError, SendFuture, Side, State,
+    Status, StreamError, StreamRequest, Streams, Subscription, Upload, UploadRequest, Uploads, Wire,
     connection::Options,
-    controller::{Call, CallKind, Extract, Reply, ReplyKind, Require, Router, RouterError},
+    controller::{Call, CallKind, Check, Extract, RateKey, Reply, ReplyKind, Require, Router, RouterError},
     error::{DecodeError, DuplicateError, EncodeError},
     handshake::{
         ClientKeys, Identity, IdentityError, IdentityFault, ParseKeyError, PublicKey, Sealing, SessionId,
     },
-    link,
+    limit, link,
     link::tcp::ListenOptions,
     packet, packet_controller, wire,
 };

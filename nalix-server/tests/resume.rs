@@ -41,6 +41,9 @@ struct Count;
 #[packet(opcode = 0x1004, reply = String)]
 struct SessionName;
 
+#[packet(opcode = 0x1005, reply = ())]
+struct Rare;
+
 #[derive(Clone, Default)]
 struct Game {
     counted: Arc<AtomicU32>,
@@ -65,6 +68,9 @@ impl Game {
     fn count(&self, _: Count) -> u32 {
         self.counted.fetch_add(1, SeqCst) + 1
     }
+
+    #[packet(rate = "2/h")]
+    fn rare(&self, _: Rare) {}
 
     #[packet]
     fn session_name(&self, ctx: &Context, _: SessionName) -> String {
@@ -153,6 +159,18 @@ async fn a_resumed_session_is_the_same_with_what_was_kept() {
     let other = both.connect(both.client()).await.unwrap();
     assert_ne!(other.request(SessionName).await.unwrap(), name);
     assert_eq!(other.request(Recall).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_rate_for_each_session_holds_over_its_connections() {
+    let both = Resumable::new().await;
+    let first = both.connect(both.client()).await.unwrap();
+    first.request(Rare).await.unwrap();
+    first.request(Rare).await.unwrap();
+    let resumed = both.resume(first.ticket().unwrap()).await.unwrap();
+    assert!(resumed.request(Rare).await.is_err(), "it has come back to an empty bucket");
+    let other = both.connect(both.client()).await.unwrap();
+    other.request(Rare).await.unwrap();
 }
 
 #[tokio::test]

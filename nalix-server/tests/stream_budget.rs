@@ -275,6 +275,18 @@ async fn a_stream_beyond_the_budget_is_refused_and_nothing_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_upload_that_is_late_does_not_end_as_if_it_were_whole() {
+    let (mut peer, client) = RawPeer::accept(options()).await;
+    let upload = client.upload(Sink).timeout(Duration::from_secs(1)).await.unwrap();
+    assert_eq!(peer.frame().await.unwrap().kind, FrameKind::Request);
+    // Its sender learns of the deadline by a chunk that is refused, and ends it without looking.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let _answer = upload.finish();
+    let end = peer.frame().await.unwrap();
+    assert!(end.kind == FrameKind::End && !end.payload.is_empty(), "{end:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn windows_grow_while_they_are_consumed_quickly_and_come_back_at_the_end() {
     let (mut peer, client) = RawPeer::accept(options()).await;
     let batch = [&[99][..], &ITEM].concat().repeat(5);

@@ -16,7 +16,7 @@ use super::{
     inbox::{Answered, Inbox},
     liveness::Liveness,
     patience::Patience,
-    phase::Phase,
+    phase::{Phase, going_away},
     timer::Timer,
     writing::{Extra, Short, lost, put_last},
 };
@@ -25,6 +25,7 @@ use crate::{
     controller::{self, HookFuture, Router, caught},
     error::ProtocolError,
     frame::Control,
+    limit::Levels,
     link::Link,
     peer::{Arrival, Commands, Shared},
     session::{Cover, Inbound, ReassemblyBudget},
@@ -50,6 +51,8 @@ pub struct Driver<L> {
     pub(super) phase: Phase,
     pub(super) patience: Patience,
     pub(super) liveness: Liveness,
+    /// The buckets of handlers whose rates are kept for each connection.
+    pub(super) levels: Levels,
     /// Hooks that must be done before the first packet is handled.
     hooks: Option<HookFuture>,
     hooks_run: usize,
@@ -120,6 +123,7 @@ impl<L: Link> Driver<L> {
             phase: Phase::Open,
             patience: Patience::new(options.max_malformed),
             liveness: Liveness::new(options),
+            levels: Levels::default(),
             hooks: None,
             hooks_run: 0,
             writing: Vec::new(),
@@ -242,9 +246,8 @@ impl<L: Link> Driver<L> {
             }
         }
 
-        if heard && self.liveness.is_watching() {
-            let now = self.now();
-            self.liveness.heard(now);
+        if heard {
+            self.note_heard();
         }
 
         // Woken for output alone, with several calls in flight: the other callers are probably about to run, and
@@ -349,6 +352,7 @@ impl<L: Link> Driver<L> {
         let next = self.shared.expire(now, &mut self.wakers);
         self.wake_callers();
         let next_in = self.inbox.expire(now, &mut self.answered);
+        self.note_overdue(now);
         self.send_answered();
         for deadline in [next, next_in].into_iter().flatten() {
             self.timer.arm(deadline);
@@ -487,10 +491,6 @@ impl<L> Drop for Driver<L> {
 
 pub(super) fn draining() -> Status {
     Status::new(Code::Unavailable, "this side is about to close").with_advice(Advice::Reconnect)
-}
-
-fn going_away() -> CloseReason {
-    CloseReason::new(CloseCode::GoingAway, "drained").with_advice(Advice::Reconnect)
 }
 
 /// How many reads one turn makes before others get to run.

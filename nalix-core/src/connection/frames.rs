@@ -169,6 +169,10 @@ impl<L: Link> Driver<L> {
                 tracing::debug!(opcode = %frame.opcode, "packet that must be sealed came in the clear");
                 return self.refuse_call(id, cover, &unsealed());
             }
+            Some(route) if route.is_guarded() => match self.admit(route, frame.payload.len(), id.is_some()) {
+                Ok(()) => route,
+                Err(status) => return self.refuse_call(id, cover, &status),
+            },
             Some(route) => route,
             None => {
                 tracing::debug!(opcode = %frame.opcode, "packet without a handler");
@@ -286,7 +290,10 @@ impl<L: Link> Driver<L> {
     }
 
     #[inline]
-    fn start(&mut self, call: Call, ticket: Ticket) {
+    fn start(&mut self, mut call: Call, mut ticket: Ticket) {
+        if call.route().is_guarded() {
+            self.limit_time(&mut call, &mut ticket);
+        }
         if let Some(answered) = self.inbox.start(&mut *self.serving.dispatch, call, ticket) {
             self.send_answer(answered);
         }

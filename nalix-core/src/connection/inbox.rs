@@ -36,6 +36,8 @@ pub(super) struct Ticket {
     pub(super) deadline: Option<Instant>,
     /// Whether an upload follows the packet.
     pub(super) uploads: bool,
+    /// Whose policy has set the deadline, if one has.
+    pub(super) limited: Option<Route>,
 }
 
 /// No message is so long.
@@ -153,7 +155,8 @@ impl Inbox {
         let (lane_id, priority) = (lane.map(|lane| lane as u32), route.priority());
         let uploads = route.uploads() && id.is_some();
         let compress = NEVER;
-        let ticket = Ticket { id, cover, lane: lane_id, priority, compress, large, deadline, uploads };
+        let ticket =
+            Ticket { id, cover, lane: lane_id, priority, compress, large, deadline, uploads, limited: None };
         if let Some(lane) = lane
             && std::mem::replace(&mut self.lanes[lane].busy, true)
         {
@@ -282,7 +285,8 @@ impl Inbox {
         for index in late {
             if let Some(ticket) = self.running.stop(index) {
                 self.finish(&ticket);
-                answers.push((ticket, Reply::from_status(deadline_exceeded())));
+                let status = if ticket.limited.is_some() { overdue() } else { deadline_exceeded() };
+                answers.push((ticket, Reply::from_status(status)));
             }
         }
         self.remove_queued(passed, &mut |call, ticket| {
@@ -415,6 +419,11 @@ impl Inbox {
 /// What the caller is told when its deadline has passed.
 pub(super) fn deadline_exceeded() -> Status {
     Status::new(Code::DeadlineExceeded, "the deadline has passed")
+}
+
+/// What the caller is told when the handler's own time is up.
+fn overdue() -> Status {
+    Status::new(Code::DeadlineExceeded, "the handler has taken too long")
 }
 
 fn reply_of(result: Result<Reply, Panicked>) -> Reply {

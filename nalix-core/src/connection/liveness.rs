@@ -161,6 +161,15 @@ impl Liveness {
 }
 
 impl<L: Link> Driver<L> {
+    /// The turn has brought something from the peer.
+    #[inline]
+    pub(super) fn note_heard(&mut self) {
+        if self.liveness.is_watching() {
+            let now = self.now();
+            self.liveness.heard(now);
+        }
+    }
+
     /// Does what is due. Called when the timer has fired, whatever for.
     pub(super) fn check_liveness(&mut self, now: Instant) {
         if self.phase.is_closing() || !self.liveness.is_watching() {

@@ -15,6 +15,7 @@ mod driver;
 mod establish;
 mod flood;
 mod frames;
+mod guarded;
 mod hooks;
 mod inbox;
 mod large;

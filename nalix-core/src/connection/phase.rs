@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use crate::status::CloseReason;
+use crate::status::{Advice, CloseCode, CloseReason};
 
 /// A connection only moves downwards.
 #[derive(Debug)]
@@ -45,4 +45,9 @@ impl Phase {
             }
         }
     }
+}
+
+/// Why a connection that has drained ends.
+pub(super) fn going_away() -> CloseReason {
+    CloseReason::new(CloseCode::GoingAway, "drained").with_advice(Advice::Reconnect)
 }

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 
-use super::{CallUpload, Context, Items, Reply, ReplyBuffer, Route};
+use super::{CallUpload, Context, Items, Reply, ReplyBuffer, Route, guard::Held};
 use crate::{Opcode, packet::Packet, status::Status, wire::Decode};
 
 /// Whether a call wants an answer.
@@ -80,6 +80,16 @@ impl Call {
     /// Answers it without running its handler.
     pub fn refuse(self, status: Status) -> Reply {
         self.reply.status(status)
+    }
+
+    /// Says when it is stopped.
+    pub(crate) fn set_deadline(&mut self, deadline: Instant) {
+        self.context.set_deadline(deadline);
+    }
+
+    /// Keeps what it holds until it is answered.
+    pub(super) fn hold(&mut self, held: Held) {
+        self.reply.hold(held);
     }
 
     /// Takes it apart.

@@ -44,6 +44,10 @@ impl Context {
         self
     }
 
+    pub(super) fn set_deadline(&mut self, deadline: Instant) {
+        self.deadline = Some(deadline);
+    }
+
     /// The connection.
     pub fn connection(&self) -> &Connection {
         &self.scope.connection
@@ -54,7 +58,7 @@ impl Context {
         self.opcode
     }
 
-    /// When the caller stops waiting, if it ever does. The handler is dropped then.
+    /// When the caller stops waiting, or the handler's `timeout` is over, if ever. The handler is dropped then.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }

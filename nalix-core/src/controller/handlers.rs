@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::{Call, Controller, Extract, Outcome, Require};
+use super::{Call, Controller, Extract, Outcome, Policy, Require, guard::Guard};
 use crate::{
     Opcode,
     error::DuplicateError,
@@ -64,6 +64,8 @@ pub struct HandlerSpec {
     pub priority: Option<Priority>,
     /// From how many bytes on its answer is compressed: as its packet says.
     pub compress: Option<usize>,
+    /// What its calls must meet.
+    pub policy: Policy,
     pub(crate) required: Require,
 }
 
@@ -82,6 +84,7 @@ impl HandlerSpec {
             uploads: P::UPLOADS,
             priority: P::PRIORITY,
             compress: P::COMPRESS,
+            policy: Policy { permission: P::PERMISSION, max_size: P::MAX_SIZE, ..Policy::default() },
             required: Require::default(),
         }
     }
@@ -107,6 +110,13 @@ impl HandlerSpec {
         self
     }
 
+    /// Adds to what its calls must meet.
+    #[must_use]
+    pub fn policy(mut self, add: impl FnOnce(Policy) -> Policy) -> Self {
+        self.policy = add(self.policy);
+        self
+    }
+
     /// Notes what an argument of type `T` needs.
     #[must_use]
     pub fn require<T: Extract>(mut self) -> Self {
@@ -118,6 +128,15 @@ impl HandlerSpec {
 /// A handler without its types.
 pub(crate) trait Handler: Send + Sync {
     fn call(&self, call: Call) -> Outcome;
+}
+
+/// A handler with what is known of it, and what stands before it.
+#[derive(Clone)]
+pub(crate) struct Entry {
+    pub(super) spec: HandlerSpec,
+    /// Where it has a policy. Tables that are made of this one share it.
+    pub(super) guard: Option<Arc<Guard>>,
+    pub(super) handler: Arc<dyn Handler>,
 }
 
 struct Typed<C, F> {
@@ -135,12 +154,12 @@ impl<C: Send + Sync, F: Fn(&Arc<C>, Call) -> Outcome + Send + Sync> Handler for 
 /// Collects the handlers of controllers.
 #[derive(Default)]
 pub struct Handlers {
-    pub(crate) list: Vec<(HandlerSpec, Arc<dyn Handler>)>,
+    pub(crate) list: Vec<Entry>,
 }
 
 impl std::fmt::Debug for Handlers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.list.iter().map(|(spec, _)| spec)).finish()
+        f.debug_list().entries(self.list.iter().map(|entry| &entry.spec)).finish()
     }
 }
 
@@ -154,7 +173,12 @@ impl Handlers {
         spec: HandlerSpec,
         f: impl Fn(&Arc<C>, Call) -> Outcome + Send + Sync + 'static,
     ) {
-        self.list.push((spec, Arc::new(Typed { controller: Arc::clone(controller), f })));
+        let guard = Guard::of(&spec);
+        self.list.push(Entry {
+            spec,
+            guard,
+            handler: Arc::new(Typed { controller: Arc::clone(controller), f }),
+        });
     }
 }
 

@@ -7,9 +7,12 @@ mod call;
 mod context;
 mod discover;
 mod extract;
+mod guard;
 mod handlers;
 mod items;
+mod limiter;
 mod offload;
+mod policy;
 mod reply;
 mod respond;
 mod router;
@@ -22,7 +25,10 @@ pub use self::{
     context::Context,
     discover::{ControllerInfo, NoDefault, Probe, discovered},
     extract::{Extract, ExtractRef, Require, State, StateMap},
+    guard::{crowded, denied, too_often},
     handlers::{HandlerSpec, Handlers, Order, RouterError, Run},
+    limiter::RateLimiter,
+    policy::{Check, ConcurrencyPolicy, Policy, RateKey, RatePolicy},
     reply::{Outcome, Reply, ReplyBuffer, ReplyFuture, ReplyKind},
     respond::{IntoFailure, Respond, respond_marker},
     router::{Route, Router, RouterBuilder, RouterFuture},

@@ -2,7 +2,7 @@
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
-use super::items::Items;
+use super::{guard::Held, items::Items};
 use crate::{
     caught::Panicked,
     error::{DecodeError, EncodeError},
@@ -165,6 +165,8 @@ pub struct ReplyBuffer {
     limit: usize,
     /// Where the items of a stream go, if the packet is answered with one.
     items: Option<Arc<Items>>,
+    /// What its policy has taken for the call.
+    held: Option<Held>,
 }
 
 impl fmt::Debug for ReplyBuffer {
@@ -177,13 +179,18 @@ impl ReplyBuffer {
     /// Uses `buf` (its content is dropped) for a reply of at most `limit` bytes.
     pub fn new(mut buf: Vec<u8>, limit: usize) -> Self {
         buf.clear();
-        Self { buf, limit, items: None }
+        Self { buf, limit, items: None, held: None }
     }
 
     /// Lets the packet be answered with a stream.
     pub(crate) fn with_items(mut self, items: Option<Arc<Items>>) -> Self {
         self.items = items;
         self
+    }
+
+    /// Keeps what the call holds until it is answered, or dropped.
+    pub(super) fn hold(&mut self, held: Held) {
+        self.held = Some(held);
     }
 
     pub(crate) fn items(&self) -> Option<&Arc<Items>> {
@@ -210,7 +217,7 @@ impl ReplyBuffer {
     #[cold]
     pub fn status(mut self, status: Status) -> Reply {
         self.buf.clear();
-        Reply::new(ReplyKind::Status(Box::new(status)), self.buf)
+        self.reply(ReplyKind::Status(Box::new(status)))
     }
 
     /// Answers with either failure, and its metadata.
@@ -225,12 +232,12 @@ impl ReplyBuffer {
 
     /// Ends a stream.
     pub(super) fn end(self) -> Reply {
-        Reply::new(ReplyKind::End, self.buf)
+        self.reply(ReplyKind::End)
     }
 
     /// Ends a one-way call.
     pub fn nothing(self) -> Reply {
-        Reply::new(ReplyKind::Nothing, self.buf)
+        self.reply(ReplyKind::Nothing)
     }
 
     /// Answers that the payload is not the packet it claims to be.
@@ -240,11 +247,19 @@ impl ReplyBuffer {
     }
 
     #[inline]
+    fn reply(self, kind: ReplyKind) -> Reply {
+        if let Some(held) = self.held {
+            held.settle(&kind);
+        }
+        Reply::new(kind, self.buf)
+    }
+
+    #[inline]
     fn encode<T: Encode>(mut self, kind: ReplyKind, value: &T) -> Reply {
         let mut w = Writer::new(&mut self.buf, self.limit);
         value.encode(&mut w);
         match w.finish() {
-            Ok(_) => Reply::new(kind, self.buf),
+            Ok(_) => self.reply(kind),
             Err(error) => self.status(unsendable(&error)),
         }
     }

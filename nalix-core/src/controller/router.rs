@@ -11,7 +11,9 @@ use std::{
 
 use super::{
     Call, Context, Controller, HandlerSpec, Handlers, HookFuture, Order, Outcome, Reply, ReplyFuture,
-    RouterError, Run, StateMap, caught, discovered, handlers::Handler,
+    RouterError, Run, StateMap, caught, discovered,
+    guard::{Guard, Way},
+    handlers::{Entry, Handler},
 };
 use crate::{Opcode, error::DuplicateError, packet::Priority, status::CloseReason};
 
@@ -30,6 +32,7 @@ const SEALED: u8 = 1;
 const STREAMS: u8 = 2;
 const UPLOADS: u8 = 4;
 const COMPRESSED: u8 = 8;
+const GUARDED: u8 = 16;
 
 impl Route {
     /// The lane whose packets run one after the other, if it has one. Lanes are numbered from 0.
@@ -62,6 +65,12 @@ impl Route {
         self.traits & SEALED != 0
     }
 
+    /// Whether its handler has a [`Policy`](super::Policy).
+    #[inline]
+    pub fn is_guarded(self) -> bool {
+        self.traits & GUARDED != 0
+    }
+
     /// How urgent the packet's answer is; see [`Packet::PRIORITY`](crate::Packet::PRIORITY).
     #[inline]
     pub fn priority(self) -> Option<Priority> {
@@ -87,7 +96,9 @@ pub struct Router {
 struct Table {
     /// By opcode, up to the highest that is served.
     routes: Box<[Route]>,
-    handlers: Vec<(HandlerSpec, Arc<dyn Handler>)>,
+    handlers: Vec<Entry>,
+    /// The number of each handler's bucket among those of a connection.
+    buckets: Box<[u16]>,
     hooks: Vec<Arc<dyn Hooks>>,
     lanes: usize,
     states: Arc<StateMap>,
@@ -121,20 +132,31 @@ impl Router {
     /// From how many bytes on the answer to a packet is compressed that goes this way; see
     /// [`Packet::COMPRESS`](crate::Packet::COMPRESS).
     pub fn compress(&self, route: Route) -> Option<usize> {
-        self.table.handlers.get(usize::from(route.handler))?.0.compress
+        self.table.handlers.get(usize::from(route.handler))?.spec.compress
+    }
+
+    /// What stands before a handler with a policy, and the number of its bucket among those of a connection.
+    #[inline]
+    pub(crate) fn guard(&self, route: Route) -> Option<(&Guard, usize)> {
+        let at = usize::from(route.handler);
+        let guard = self.table.handlers.get(at)?.guard.as_deref()?;
+        Some((guard, usize::from(self.table.buckets[at])))
     }
 
     /// Runs the handler of a call. A handler that is not async has finished when this returns.
+    ///
+    /// Of its policy, this obeys what is due at the call's turn: permission, check, concurrency and breaker. Whoever receives
+    /// the packet sees to the others.
     ///
     /// # Panics
     /// If the call's route is not of this router, and if the handler panics.
     #[inline]
     pub fn dispatch(&self, call: Call) -> Outcome {
-        let (spec, handler) = &self.table.handlers[usize::from(call.route().handler)];
-        match spec.run {
-            Run::Inline => handler.call(call),
-            Run::Spawn | Run::Blocking => super::offload::offload(spec.run, Arc::clone(handler), call),
+        let entry = &self.table.handlers[usize::from(call.route().handler)];
+        if let Some(guard) = &entry.guard {
+            return pass(guard, entry, call);
         }
+        run(entry.spec.run, &entry.handler, call)
     }
 
     /// How many lanes the handlers declare; [`Route::lane`] is below.
@@ -144,7 +166,7 @@ impl Router {
 
     /// All handlers, in the order in which they were added.
     pub fn handlers(&self) -> impl ExactSizeIterator<Item = &HandlerSpec> {
-        self.table.handlers.iter().map(|(spec, _)| spec)
+        self.table.handlers.iter().map(|entry| &entry.spec)
     }
 
     /// The shared state that handlers extract.
@@ -177,9 +199,7 @@ impl Router {
         builder.add(controller);
         let mut handlers: Vec<_> =
             Vec::with_capacity(self.table.handlers.len() + builder.handlers.list.len());
-        for (spec, handler) in &self.table.handlers {
-            handlers.push((spec.clone(), Arc::clone(handler)));
-        }
+        handlers.extend(self.table.handlers.iter().cloned());
         handlers.append(&mut builder.handlers.list);
         let mut hooks = self.table.hooks.clone();
         hooks.append(&mut builder.hooks);
@@ -187,17 +207,21 @@ impl Router {
     }
 
     fn assemble(
-        handlers: Vec<(HandlerSpec, Arc<dyn Handler>)>,
+        handlers: Vec<Entry>,
         hooks: Vec<Arc<dyn Hooks>>,
         states: Arc<StateMap>,
     ) -> Result<Self, RouterError> {
-        let len = handlers.iter().map(|(spec, _)| usize::from(spec.opcode.get()) + 1).max().unwrap_or(0);
+        let len = handlers.iter().map(|entry| usize::from(entry.spec.opcode.get()) + 1).max().unwrap_or(0);
         let mut routes = vec![NOWHERE; len].into_boxed_slice();
         let mut lanes: Vec<Order> = Vec::new();
-        for (i, (spec, _)) in handlers.iter().enumerate() {
+        let mut buckets = Vec::with_capacity(handlers.len());
+        let mut rated = 0u16;
+        for (i, Entry { spec, guard, .. }) in handlers.iter().enumerate() {
+            buckets.push(rated);
+            rated += u16::from(guard.as_ref().is_some_and(|guard| guard.is_rated()));
             let slot = &mut routes[usize::from(spec.opcode.get())];
             if slot.handler != NONE {
-                return Err(duplicate(&handlers[usize::from(slot.handler)].0, spec).into());
+                return Err(duplicate(&handlers[usize::from(slot.handler)].spec, spec).into());
             }
             if let Some(state) = spec.required.missing(&states) {
                 return Err(RouterError::MissingState { handler: spec.name, state });
@@ -215,7 +239,44 @@ impl Router {
             let handler = u16::try_from(i).unwrap_or(NONE);
             *slot = Route { handler, lane, traits: traits_of(spec), priority: spec.priority };
         }
-        Ok(Router { table: Arc::new(Table { routes, handlers, hooks, lanes: lanes.len(), states }) })
+        let (buckets, lanes) = (buckets.into(), lanes.len());
+        Ok(Router { table: Arc::new(Table { routes, handlers, buckets, hooks, lanes, states }) })
+    }
+}
+
+#[inline]
+fn run(run: Run, handler: &Arc<dyn Handler>, call: Call) -> Outcome {
+    match run {
+        Run::Inline => handler.call(call),
+        Run::Spawn | Run::Blocking => super::offload::offload(run, Arc::clone(handler), call),
+    }
+}
+
+/// Runs the handler of a call if its policy lets it.
+#[inline(never)]
+fn pass(guard: &Arc<Guard>, entry: &Entry, mut call: Call) -> Outcome {
+    if let Err(status) = guard.permit(call.context()) {
+        return call.refuse(status).into();
+    }
+    match guard.enter() {
+        Way::Free(held) => {
+            if let Some(held) = held {
+                call.hold(held);
+            }
+            run(entry.spec.run, &entry.handler, call)
+        }
+        Way::Refused(status) => call.refuse(status).into(),
+        Way::Taken => {
+            let (guard, how, handler) = (Arc::clone(guard), entry.spec.run, Arc::clone(&entry.handler));
+            Outcome::Pending(Box::pin(async move {
+                match guard.wait().await {
+                    Ok(Some(held)) => call.hold(held),
+                    Ok(None) => {}
+                    Err(status) => return call.refuse(status),
+                }
+                run(how, &handler, call).settle().await
+            }))
+        }
     }
 }
 
@@ -283,6 +344,7 @@ fn traits_of(spec: &HandlerSpec) -> u8 {
         | bit(spec.streams, STREAMS)
         | bit(spec.uploads, UPLOADS)
         | bit(spec.compress.is_some(), COMPRESSED)
+        | bit(!spec.policy.is_empty(), GUARDED)
 }
 
 trait Hooks: Send + Sync {

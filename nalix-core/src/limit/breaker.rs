@@ -1,7 +1,10 @@
 //! A circuit breaker.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -26,6 +29,8 @@ impl Default for BreakerOptions {
 #[derive(Debug)]
 pub struct Breaker {
     options: BreakerOptions,
+    /// Whether it is closed and nothing has failed, so that there is nothing to look at behind the lock. Set under it.
+    calm: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -52,7 +57,8 @@ impl Breaker {
     /// A closed one.
     pub fn new(options: BreakerOptions) -> Self {
         let options = BreakerOptions { failures: options.failures.max(1), ..options };
-        Self { options, state: Mutex::new(State { failures: 0, until: None, trying: false }) }
+        let state = State { failures: 0, until: None, trying: false };
+        Self { options, calm: AtomicBool::new(true), state: Mutex::new(state) }
     }
 
     /// Asks whether a call may pass.
@@ -60,10 +66,18 @@ impl Breaker {
     /// # Errors
     /// The time after which to try again, if it may not.
     pub fn pass(&self, now: Instant) -> Result<Passed<'_>, Duration> {
+        self.enter(|| now).map(|trying| Passed { breaker: self, settled: false, trying })
+    }
+
+    /// As [`Breaker::pass`]: whether the call is the one that tries. [`Breaker::settle`] must follow.
+    #[inline]
+    pub(crate) fn enter(&self, now: impl FnOnce() -> Instant) -> Result<bool, Duration> {
+        if self.calm.load(Ordering::Acquire) {
+            return Ok(false);
+        }
         let mut state = self.lock();
-        let Some(until) = state.until else {
-            return Ok(Passed { breaker: self, settled: false, trying: false });
-        };
+        let Some(until) = state.until else { return Ok(false) };
+        let now = now();
         if now < until {
             return Err(until - now);
         }
@@ -72,7 +86,57 @@ impl Breaker {
             return Err(self.options.cool_down);
         }
         state.trying = true;
-        Ok(Passed { breaker: self, settled: false, trying: true })
+        Ok(true)
+    }
+
+    /// Says how a call has ended; `None` if nobody knows.
+    #[inline]
+    pub(crate) fn settle(&self, trying: bool, success: Option<bool>, now: impl FnOnce() -> Instant) {
+        // One that fails meanwhile has failed after this.
+        if success == Some(true) && !trying && self.calm.load(Ordering::Acquire) {
+            return;
+        }
+        let Some(success) = success else {
+            if trying {
+                // The next one may try, at once: nothing is known yet.
+                self.lock().trying = false;
+            }
+            return;
+        };
+        let mut state = self.lock();
+        if success {
+            // A call from before it opened says nothing of how things are now.
+            if trying || state.until.is_none() {
+                *state = State { failures: 0, until: None, trying: false };
+                self.calm.store(true, Ordering::Release);
+            }
+            return;
+        }
+        self.calm.store(false, Ordering::Release);
+        state.failures = state.failures.saturating_add(1);
+        if trying || (state.until.is_none() && state.failures >= self.options.failures) {
+            state.trying = false;
+            self.open(&mut state, now());
+        }
+    }
+
+    /// A call has failed of which it is not known any more whether it has tried.
+    pub(crate) fn fail(&self, now: Instant) {
+        let mut state = self.lock();
+        self.calm.store(false, Ordering::Release);
+        state.failures = state.failures.saturating_add(1);
+        let opens = match state.until {
+            Some(until) => until <= now,
+            None => state.failures >= self.options.failures,
+        };
+        if opens {
+            self.open(&mut state, now);
+        }
+    }
+
+    fn open(&self, state: &mut State, now: Instant) {
+        // Without an end in sight it tries at once rather than never.
+        state.until = Some(now.checked_add(self.options.cool_down).unwrap_or(now));
     }
 
     /// Whether calls are refused now.
@@ -90,28 +154,14 @@ impl Passed<'_> {
     /// Says how the call has ended.
     pub fn done(mut self, success: bool, now: Instant) {
         self.settled = true;
-        let mut state = self.breaker.lock();
-        if success {
-            // A call from before it opened says nothing of how things are now.
-            if self.trying || state.until.is_none() {
-                *state = State { failures: 0, until: None, trying: false };
-            }
-            return;
-        }
-        state.failures = state.failures.saturating_add(1);
-        if self.trying || (state.until.is_none() && state.failures >= self.breaker.options.failures) {
-            state.trying = false;
-            // Without an end in sight it tries at once rather than never.
-            state.until = Some(now.checked_add(self.breaker.options.cool_down).unwrap_or(now));
-        }
+        self.breaker.settle(self.trying, Some(success), || now);
     }
 }
 
 impl Drop for Passed<'_> {
     fn drop(&mut self) {
-        if self.trying && !self.settled {
-            // The next one may try, at once: nothing is known yet.
-            self.breaker.lock().trying = false;
+        if !self.settled {
+            self.breaker.settle(self.trying, None, Instant::now);
         }
     }
 }
@@ -167,6 +217,20 @@ mod tests {
         let now = start + SECOND;
         drop(breaker.pass(now).unwrap());
         assert!(breaker.pass(now).is_ok());
+    }
+
+    #[test]
+    fn a_failure_that_is_reported_later_opens_it_too() {
+        let (breaker, start) = breaker();
+        fail(&breaker, 2, start);
+        breaker.fail(start);
+        assert!(breaker.is_open(start));
+        // While it is open, that changes nothing.
+        breaker.fail(start + SECOND / 2);
+        let now = start + SECOND;
+        drop(breaker.pass(now).unwrap());
+        breaker.fail(now);
+        assert_eq!(breaker.pass(now).unwrap_err(), SECOND);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use tokio::io::DuplexStream;
 
-use super::StreamLink;
+use super::{StreamLink, Transport};
 
 /// One end of [`pair`].
 pub type MemoryLink = StreamLink<DuplexStream>;
@@ -16,5 +16,6 @@ pub type MemoryLink = StreamLink<DuplexStream>;
 /// ```
 pub fn pair(capacity: usize) -> (MemoryLink, MemoryLink) {
     let (a, b) = tokio::io::duplex(capacity.max(1));
-    (StreamLink::new(a), StreamLink::new(b))
+    let link = |end| StreamLink::new(end).with_transport(Transport::Memory);
+    (link(a), link(b))
 }

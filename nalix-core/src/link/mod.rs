@@ -17,6 +17,22 @@ use std::{
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
+/// What kind of link carries a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Transport {
+    /// A TCP stream.
+    Tcp,
+    /// A WebSocket, over TCP or TLS.
+    WebSocket,
+    /// UDP datagrams.
+    Udp,
+    /// A pair of ends within the process.
+    Memory,
+    /// Any other.
+    Other,
+}
+
 /// A connected link. The driver owns it, reads and writes from one task, and closes it.
 pub trait Link: Send + 'static {
     /// Appends what has arrived to `buf` and returns how many bytes that was; 0 at the end of the peer's direction.
@@ -52,6 +68,11 @@ pub trait Link: Send + 'static {
     fn local_addr(&self) -> Option<SocketAddr> {
         None
     }
+
+    /// What kind of link it is, for handlers that are served over some kinds only.
+    fn transport(&self) -> Transport {
+        Transport::Other
+    }
 }
 
 /// Writes to a link from beside the driver that owns it. Nobody does so while the driver writes.
@@ -69,18 +90,26 @@ pub struct StreamLink<S> {
     stream: S,
     peer_addr: Option<SocketAddr>,
     local_addr: Option<SocketAddr>,
+    transport: Transport,
 }
 
 impl<S> StreamLink<S> {
     /// A link over `stream`.
     pub fn new(stream: S) -> Self {
-        Self { stream, peer_addr: None, local_addr: None }
+        Self { stream, peer_addr: None, local_addr: None, transport: Transport::Other }
     }
 
     /// Says whose addresses the stream connects.
     #[must_use]
     pub fn with_addrs(mut self, peer: Option<SocketAddr>, local: Option<SocketAddr>) -> Self {
         (self.peer_addr, self.local_addr) = (peer, local);
+        self
+    }
+
+    /// Says what kind of link the stream is.
+    #[must_use]
+    pub fn with_transport(mut self, transport: Transport) -> Self {
+        self.transport = transport;
         self
     }
 }
@@ -107,5 +136,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Link for StreamLink<S> 
 
     fn local_addr(&self) -> Option<SocketAddr> {
         self.local_addr
+    }
+    fn transport(&self) -> Transport {
+        self.transport
     }
 }

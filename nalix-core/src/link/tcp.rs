@@ -19,7 +19,7 @@ use tokio::{
     },
 };
 
-use super::{Link, TryWrite};
+use super::{Link, Transport, TryWrite};
 use crate::setters::setters;
 
 /// A link over TCP.
@@ -67,6 +67,10 @@ impl Link for TcpLink {
 
     fn local_addr(&self) -> Option<SocketAddr> {
         self.local_addr
+    }
+
+    fn transport(&self) -> Transport {
+        Transport::Tcp
     }
 }
 

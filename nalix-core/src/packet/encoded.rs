@@ -9,6 +9,7 @@ use crate::{
     Opcode,
     error::EncodeError,
     frame::compress::compressed,
+    permission::Permission,
     schema::{Describe, SchemaBuilder, Type},
     wire::{Encode, Writer, to_vec},
 };
@@ -108,6 +109,8 @@ impl<P: Packet> Packet for Encoded<P> {
     const ENCRYPT: bool = P::ENCRYPT;
     const COMPRESS: Option<usize> = P::COMPRESS;
     const PRIORITY: Option<Priority> = P::PRIORITY;
+    const PERMISSION: Option<Permission> = P::PERMISSION;
+    const MAX_SIZE: Option<usize> = P::MAX_SIZE;
 
     #[inline]
     fn encoding(&self) -> Option<&Bytes> {

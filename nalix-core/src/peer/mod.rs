@@ -28,6 +28,7 @@ mod resumption;
 mod rtt;
 mod send;
 mod shared;
+mod standing;
 mod waiters;
 
 pub(crate) use self::{

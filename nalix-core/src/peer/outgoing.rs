@@ -334,6 +334,9 @@ impl RawOutgoing {
     fn finish(&self, status: Option<&Status>) -> Result<(), SendError> {
         let mut state = self.shared.lock();
         let result = may_send(&mut state, self.key);
+        // Chunks may have been refused since the deadline. What is not whole must not end as if it were.
+        let late = Status::new(Code::DeadlineExceeded, "the deadline has passed before the upload was whole");
+        let status = status.or_else(|| self.is_late().then_some(&late));
         let driver = end_upload(&self.shared, &mut state, self.key, status);
         drop(state);
         wake([driver]);

@@ -24,11 +24,12 @@ use super::{
     push::Pushes,
     resumption::Resumption,
     rtt::Rtt,
+    standing::Standing,
     waiters::{Ticket, Waiters},
 };
 use crate::{
     handshake::{PublicKey, Sealing, Terms},
-    link::TryWrite,
+    link::{Transport, TryWrite},
     packet::Priority,
     session::Outbound,
     status::{CloseCode, CloseReason},
@@ -40,6 +41,7 @@ pub(crate) struct Setup {
     pub(crate) number: Number,
     pub(crate) peer_addr: Option<SocketAddr>,
     pub(crate) local_addr: Option<SocketAddr>,
+    pub(crate) transport: Transport,
     pub(crate) terms: Terms,
     /// The key that the peer has proven to have.
     pub(crate) peer_key: Option<PublicKey>,
@@ -65,6 +67,7 @@ pub(crate) struct Setup {
 pub(crate) struct Shared {
     pub(crate) setup: Setup,
     pub(super) attributes: Attributes,
+    pub(super) standing: Standing,
     pub(crate) pushes: Arc<Pushes>,
     pub(super) life: watch::Sender<Life>,
     /// Whether the driver has bytes at hand that come before what is in the outbox. It sets this under the lock.
@@ -160,6 +163,7 @@ impl Shared {
             closed: None,
         };
         Self {
+            standing: Standing::new(setup.peer_key.as_ref()),
             setup,
             attributes: Attributes::default(),
             pushes: Arc::new(Pushes::new()),

@@ -18,9 +18,9 @@ pub(crate) fn append_item<T: Encode + ?Sized>(
     let room = varint::len(value.size_hint() as u64);
     // A byte alone needs no call, and most items are short.
     if room == 1 {
-        out.push(0)
+        out.push(0);
     } else {
-        out.extend_from_slice(&[0; varint::MAX_LEN][..room])
+        out.extend_from_slice(&[0; varint::MAX_LEN][..room]);
     }
     let mut w = Writer::new(out, limit);
     value.encode(&mut w);

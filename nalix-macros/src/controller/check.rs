@@ -6,8 +6,8 @@ use syn::{
     visit::{self, Visit},
 };
 
-use super::handler;
 use super::model::{Controller, Handler, Hook, Method, Moment, is_incoming};
+use super::{handler, policy};
 use crate::{attr, ctxt::Ctxt};
 
 /// Reports what is wrong and leaves only those handlers and hooks that code can be generated for.
@@ -68,6 +68,7 @@ fn handler(cx: &mut Ctxt, handler: &Handler) {
     {
         cx.error(blocking, "`blocking` is not for streams: they are polled, which must not block");
     }
+    policy::check(cx, handler);
     arguments(cx, method);
 }
 

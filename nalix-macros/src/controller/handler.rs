@@ -12,6 +12,7 @@ use syn::{
 use super::{
     check::Receives,
     model::{Controller, Handler, HandlerKeys, Method},
+    policy,
 };
 use crate::{attr, span};
 
@@ -69,7 +70,8 @@ fn settings(krate: &TokenStream, keys: &HandlerKeys) -> TokenStream {
     let order = order.map(|o| quote!(let __spec = #spec::order(__spec, #krate::controller::Order::#o);));
     let run = run.map(|r| quote!(let __spec = #spec::run(__spec, #krate::controller::Run::#r);));
     let encrypt = keys.encrypt.is_some().then(|| quote!(let __spec = #spec::encrypt(__spec);));
-    quote!(#order #run #encrypt)
+    let policy = policy::settings(krate, &keys.policy);
+    quote!(#order #run #encrypt #policy)
 }
 
 /// Runs to its end at once: nothing is allocated, unless a stream comes out of it.

@@ -5,6 +5,7 @@ mod expand;
 mod handler;
 mod hooks;
 mod model;
+mod policy;
 
 use proc_macro2::TokenStream;
 use quote::quote;

@@ -7,6 +7,7 @@ use syn::{
     Signature, Token, Type, ext::IdentExt, parse::Parser, punctuated::Punctuated,
 };
 
+use super::policy::PolicyKeys;
 use crate::{
     attr::{self, Args, Kind, Known},
     ctxt::Ctxt,
@@ -43,6 +44,7 @@ pub(crate) struct HandlerKeys {
     pub(crate) spawn: Option<Ident>,
     pub(crate) blocking: Option<Ident>,
     pub(crate) encrypt: Option<Ident>,
+    pub(crate) policy: PolicyKeys,
 }
 
 pub(crate) struct Hook {
@@ -119,6 +121,7 @@ impl Controller {
                     spawn: args.flag("spawn"),
                     blocking: args.flag("blocking"),
                     encrypt: args.flag("encrypt"),
+                    policy: PolicyKeys::take(&mut args),
                 };
                 self.handlers.push(Handler { method: parts, keys });
             }
@@ -276,5 +279,19 @@ const HANDLER: Known = Known {
         ("spawn", Kind::Flag),
         ("blocking", Kind::Flag),
         ("encrypt", Kind::Flag),
+        ("permission", Kind::Expr),
+        ("check", Kind::Expr),
+        ("rate", Kind::Text),
+        ("burst", Kind::Expr),
+        ("cost", Kind::Expr),
+        ("key", Kind::Path),
+        ("concurrency", Kind::Expr),
+        ("queue", Kind::Expr),
+        ("wait", Kind::Text),
+        ("timeout", Kind::Text),
+        ("transport", Kind::Expr),
+        ("max_size", Kind::Expr),
+        ("breaker", Kind::Expr),
+        ("cool_down", Kind::Text),
     ],
 };

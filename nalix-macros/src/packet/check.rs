@@ -6,7 +6,10 @@ use syn::{
 };
 
 use super::model::Packet;
-use crate::ctxt::Ctxt;
+use crate::{
+    ctxt::Ctxt,
+    values::{self, SIZE},
+};
 
 pub(super) fn check(cx: &mut Ctxt, packet: &mut Packet) {
     let keys = &mut packet.keys;
@@ -31,6 +34,12 @@ pub(super) fn check(cx: &mut Ctxt, packet: &mut Packet) {
     }
     if let Some((_, Some(threshold))) = &keys.compress {
         literal_threshold(cx, threshold);
+    }
+    if let Some((_, permission)) = &keys.permission {
+        values::check_permission(cx, permission);
+    }
+    if let Some((_, size)) = &keys.max_size {
+        SIZE.check(cx, size);
     }
     if let (Some((key, _)), Some(_)) = (&keys.reply, &keys.stream) {
         cx.error(

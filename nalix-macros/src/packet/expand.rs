@@ -5,7 +5,10 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::{Expr, GenericParam, Lifetime, ext::IdentExt, spanned::Spanned};
 
 use super::model::Packet;
-use crate::wire::Container;
+use crate::{
+    values::{self, SIZE},
+    wire::Container,
+};
 
 /// `failed` says that there have been errors: the packet still gets its traits, so that its uses add no errors.
 pub(super) fn expand(packet: &Packet, failed: bool) -> TokenStream {
@@ -65,6 +68,20 @@ pub(super) fn expand(packet: &Packet, failed: bool) -> TokenStream {
                 ::core::option::Option::Some(#priority::#variant);
         ))
     });
+    let permission = packet.keys.permission.as_ref().filter(|_| !failed).map(|(_, permission)| {
+        let permission = values::permission(krate, permission);
+        quote!(
+            const PERMISSION: ::core::option::Option<#krate::Permission> =
+                ::core::option::Option::Some(#permission);
+        )
+    });
+    let max_size = packet.keys.max_size.as_ref().filter(|_| !failed).map(|(_, size)| {
+        let size = SIZE.value(size, &quote!(::core::primitive::usize));
+        quote!(
+            const MAX_SIZE: ::core::option::Option<::core::primitive::usize> =
+                ::core::option::Option::Some(#size);
+        )
+    });
     let registration = (!failed).then(|| registration(packet));
     quote! {
         #[automatically_derived]
@@ -78,6 +95,8 @@ pub(super) fn expand(packet: &Packet, failed: bool) -> TokenStream {
             #streams
             #uploads
             #priority
+            #permission
+            #max_size
         }
         #(#shape)*
         #opcode_check

@@ -27,6 +27,8 @@ pub(crate) struct Keys {
     /// With the threshold, if it says one.
     pub(crate) compress: Option<(Ident, Option<Expr>)>,
     pub(crate) priority: Option<LitStr>,
+    pub(crate) permission: Option<(Ident, Expr)>,
+    pub(crate) max_size: Option<(Ident, Expr)>,
     pub(crate) rename: Option<LitStr>,
     pub(crate) krate: Option<Path>,
 }
@@ -49,6 +51,8 @@ impl From<Args> for Keys {
             encrypt: args.flag("encrypt").is_some(),
             compress: args.maybe_expr("compress"),
             priority: args.text("priority"),
+            permission: args.expr("permission"),
+            max_size: args.expr("max_size"),
             rename: args.text("rename"),
             krate: args.path("crate").map(|(_, path)| path),
         }
@@ -81,6 +85,8 @@ const KNOWN: Known = Known {
         ("encrypt", Kind::Flag),
         ("compress", Kind::MaybeExpr),
         ("priority", Kind::Text),
+        ("permission", Kind::Expr),
+        ("max_size", Kind::Expr),
         ("rename", Kind::Text),
         ("crate", Kind::Path),
     ],

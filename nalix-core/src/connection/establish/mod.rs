@@ -93,6 +93,7 @@ pub(super) fn settle<L: Link>(
         number: Number::take(),
         peer_addr: link.peer_addr(),
         local_addr: link.local_addr(),
+        transport: link.transport(),
         direct: link.direct(),
         terms,
         peer_key,

@@ -10,7 +10,7 @@ struct Game;
 
 #[packet_controller]
 impl Game {
-    #[packet(permission = Permission::USER, rate = "5/s", concurrent)]
+    #[packet(permissions = Permission::USER, rates = "5/s", concurrent)]
     fn ping(&self, _: Ping) -> u8 {
         1
     }
