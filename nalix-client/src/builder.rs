@@ -14,7 +14,9 @@ use nalix_core::{
     registry::Registry,
 };
 
-use crate::{Session, address::Address, dial::Dialer, listeners::Listeners, security::Security};
+use crate::{
+    ClientOptions, Session, address::Address, dial::Dialer, listeners::Listeners, security::Security,
+};
 
 /// The way to a [`Session`].
 #[derive(Debug)]
@@ -88,6 +90,12 @@ impl ClientBuilder {
     /// more is connected to anew; [`Session::is_resumed`] tells. A ticket can be used once.
     pub fn resume(mut self, ticket: SessionTicket) -> Self {
         self.security.ticket = Some(ticket);
+        self
+    }
+
+    /// Sets all limits and times at once, in place of what has been set of them before.
+    pub fn configure(mut self, options: ClientOptions) -> Self {
+        (self.connect_timeout, self.options) = (options.connect_timeout, options.connection);
         self
     }
 

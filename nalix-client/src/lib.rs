@@ -27,6 +27,7 @@ mod address;
 mod builder;
 mod dial;
 mod listeners;
+mod options;
 mod security;
 mod session;
 
@@ -45,10 +46,13 @@ pub use nalix_core::{
     link, packet, packet_controller, wire,
 };
 
+#[cfg(feature = "serde")]
+pub use nalix_core::config;
 pub use nalix_core::{Bytes, Stream, stream};
 
 pub use self::{
     builder::{Client, ClientBuilder},
+    options::ClientOptions,
     session::{Session, SessionState},
 };
 

@@ -1,6 +1,6 @@
 //! The client's end of a conversation.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use nalix_core::{
     CloseReason, Connection, Duplex, DuplexRequest, Incoming, Listener, OneWay, OpenBuilder, Push, Queue,
@@ -38,7 +38,10 @@ pub enum SessionState {
     Connected,
     /// The server has said that it will close soon. It finishes what runs, answers new requests with
     /// [`Code::Unavailable`](nalix_core::Code) and drops one-way packets.
-    Draining,
+    Draining {
+        /// When it will close at the latest. `None` if that is too far away to tell.
+        deadline: Option<Instant>,
+    },
     /// It is over.
     Closed(CloseReason),
 }
@@ -227,10 +230,18 @@ impl Session {
     /// How the session is now.
     pub fn state(&self) -> SessionState {
         match self.inner.connection.close_reason() {
-            None if self.inner.connection.is_peer_draining() => SessionState::Draining,
+            None if self.inner.connection.is_peer_draining() => {
+                SessionState::Draining { deadline: self.inner.connection.peer_drain_deadline() }
+            }
             None => SessionState::Connected,
             Some(reason) => SessionState::Closed(reason),
         }
+    }
+
+    /// Waits until the server says that it will close soon, or the session is over: see [`Session::state`]. Time to connect
+    /// elsewhere, while what runs here finishes. Cancel safe.
+    pub async fn draining(&self) {
+        self.inner.connection.peer_draining().await;
     }
 
     /// Waits until the session is over. Cancel safe.

@@ -343,7 +343,7 @@ async fn a_session_shows_that_its_server_drains() {
     });
     until("it is in flight", || session.connection().calls_in_flight() == 1).await;
     server.connections()[0].drain(Duration::from_secs(5));
-    until("the notice is there", || session.state() == SessionState::Draining).await;
+    until("the notice is there", || matches!(session.state(), SessionState::Draining { .. })).await;
     // What is refused now should go to another connection, not to this one again.
     let refused = session.request(Double { n: 1 }).await.unwrap_err();
     let RequestError::Status(status) = &refused else { panic!("{refused:?}") };

@@ -4,6 +4,8 @@
 
 pub use inventory;
 pub use nalix_macros::__Packet;
+#[cfg(feature = "serde")]
+pub use serde;
 pub use std;
 
 use crate::{

@@ -10,6 +10,8 @@ extern crate self as nalix_core;
 
 pub mod borrowed;
 mod caught;
+#[cfg(feature = "serde")]
+pub mod config;
 pub mod connection;
 pub mod controller;
 pub mod error;
@@ -133,7 +135,7 @@ pub use self::{
     peer::{
         Connection, Duplex, Finish, Incoming, Lag, Lagged, Listener, OpenBuilder, OpenFuture, Opens,
         Outgoing, Queue, RequestBuilder, RequestError, RequestFuture, Response, ResponseBuilder,
-        ResponseFuture, Resumption, SendChunk, SendError, SendFuture, StreamError, Subscription, Upload,
+        ResponseFuture, Resumption, Rtt, SendChunk, SendError, SendFuture, StreamError, Subscription, Upload,
     },
     permission::Permission,
     status::{Advice, CloseCode, CloseReason, Code, Failure, Side, Status},

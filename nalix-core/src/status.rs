@@ -277,7 +277,7 @@ pub enum CloseCode {
     HandshakeTimeout,
     /// The peer did not read what was sent to it in time.
     SlowConsumer,
-    /// Nothing was heard from the peer for too long.
+    /// The connection carried no application traffic for too long.
     IdleTimeout,
     /// A limit of the connection is used up.
     LimitExceeded,
@@ -295,6 +295,8 @@ pub enum CloseCode {
     TicketRefused,
     /// The client's key is missing or not accepted.
     KeyRefused,
+    /// The peer was sent a ping and said nothing at all for too long.
+    KeepAliveTimeout,
     /// A code that this version does not know.
     Other(u16),
 }
@@ -318,6 +320,7 @@ impl CloseCode {
             CloseCode::DecryptFailed => 12,
             CloseCode::TicketRefused => 13,
             CloseCode::KeyRefused => 14,
+            CloseCode::KeepAliveTimeout => 15,
             CloseCode::Other(n) => n,
         }
     }
@@ -340,6 +343,7 @@ impl CloseCode {
             12 => CloseCode::DecryptFailed,
             13 => CloseCode::TicketRefused,
             14 => CloseCode::KeyRefused,
+            15 => CloseCode::KeepAliveTimeout,
             n => CloseCode::Other(n),
         }
     }

@@ -164,6 +164,9 @@ async fn serve_client<L: Link + Unpin>(inner: Arc<Inner>, link: Fronted<L>) {
         if *inner.stage.borrow() >= Stage::Draining {
             connection.drain(inner.drain_timeout);
         }
+        if *inner.stage.borrow() >= Stage::Stopping {
+            connection.close_with(stopped());
+        }
         if *inner.stage.borrow() == Stage::Forced {
             connection.abort();
         }
@@ -199,6 +202,11 @@ async fn refuse(inner: &Inner, link: impl Link, reason: CloseReason) {
     if let Some(_courtesy) = inner.links.courtesy() {
         connection::refuse(link, reason, &inner.options).await;
     }
+}
+
+/// What those are told who are cut off.
+pub(crate) fn stopped() -> CloseReason {
+    CloseReason::new(CloseCode::GoingAway, "the server has stopped").with_advice(Advice::Reconnect)
 }
 
 fn draining() -> CloseReason {

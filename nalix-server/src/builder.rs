@@ -20,7 +20,7 @@ use tower_layer::{Identity as NoLayer, Layer, Stack};
 use tower_service::Service;
 
 use crate::{
-    BuildError, Guard, GuardOptions, Hub, Server, WhenFull,
+    BuildError, Guard, GuardOptions, Hub, Server, ServerOptions, WhenFull,
     handshakes::Handshakes,
     inner::{Inner, Stage},
     layered::{MakeServing, bare, layered},
@@ -89,19 +89,32 @@ impl ServerBuilder {
             options: Options::default(),
             cores: Cores::default(),
             guard: GuardOptions::default(),
-            max_connections: 65_536,
             when_full: WhenFull::default(),
-            max_handshakes: 4_096,
-            max_handshakes_per_address: 256,
-            max_groups_per_connection: 1_024,
-            max_reassembly: 512 << 20,
-            drain_timeout: Duration::from_secs(10),
+            max_connections: 0,
+            max_handshakes: 0,
+            max_handshakes_per_address: 0,
+            max_groups_per_connection: 0,
+            max_reassembly: 0,
+            drain_timeout: Duration::ZERO,
         };
-        Self { settings, layer: NoLayer::new(), has_layer: false }
+        Self { settings, layer: NoLayer::new(), has_layer: false }.configure(ServerOptions::default())
     }
 }
 
 impl<L> ServerBuilder<L> {
+    /// Sets all limits and times at once, in place of what has been set of them before.
+    pub fn configure(mut self, options: ServerOptions) -> Self {
+        let settings = &mut self.settings;
+        settings.max_connections = options.max_connections;
+        settings.max_handshakes = options.max_handshakes;
+        settings.max_handshakes_per_address = options.max_handshakes_per_address;
+        settings.max_groups_per_connection = options.max_groups_per_connection;
+        settings.max_reassembly = options.max_reassembly;
+        settings.drain_timeout = options.drain_timeout;
+        (settings.options, settings.listen) = (options.connection, options.listen);
+        self
+    }
+
     /// Connections are encrypted, and the server proves to clients that it has this key pair. Clients pin its
     /// [`public_key`](Identity::public_key). Either this or [`ServerBuilder::plaintext`] must be said.
     ///

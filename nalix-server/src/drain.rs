@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use nalix_core::{Advice, CloseCode, CloseReason};
 use tokio::time::timeout;
 
-use crate::inner::{Inner, Stage};
+use crate::{
+    accept::stopped,
+    inner::{Inner, Stage},
+};
 
 /// How a server has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,12 +28,16 @@ pub(crate) async fn drain(inner: &Inner) -> DrainReport {
         // The server ends the drain; a connection that did so first would count as one that had finished.
         connection.drain(inner.drain_timeout.saturating_add(DRAIN_SLACK));
     }
-    let in_time = timeout(inner.drain_timeout, inner.links.empty()).await.is_ok();
+    let in_time = tokio::select! {
+        biased;
+        done = timeout(inner.drain_timeout, inner.links.empty()) => done.is_ok(),
+        () = inner.reached(Stage::Stopping) => inner.links.alive() == 0,
+    };
     let forced = if in_time { 0 } else { inner.links.alive() };
     if !in_time {
+        inner.advance(Stage::Stopping);
         for connection in inner.hub.connections() {
-            let reason = CloseReason::new(CloseCode::GoingAway, "the server has stopped");
-            connection.close_with(reason.with_advice(Advice::Reconnect));
+            connection.close_with(stopped());
         }
         drop(timeout(GOODBYE_TIMEOUT, inner.links.empty()).await);
     }

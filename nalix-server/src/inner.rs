@@ -40,6 +40,8 @@ pub(crate) enum Stage {
     Running,
     /// Nobody new is let in; those inside finish.
     Draining,
+    /// What still runs is cut off, and everybody is told.
+    Stopping,
     /// Everything is dropped.
     Forced,
 }

@@ -55,6 +55,7 @@ mod inner;
 pub mod layer;
 mod layered;
 mod links;
+mod options;
 mod places;
 #[cfg(test)]
 mod races;
@@ -81,6 +82,8 @@ pub use nalix_core::{
     packet, packet_controller, wire,
 };
 
+#[cfg(feature = "serde")]
+pub use nalix_core::config;
 pub use nalix_core::{Bytes, Stream, stream};
 
 pub use self::{
@@ -91,6 +94,7 @@ pub use self::{
     guard::{Admission, Ban, BanCause, Cidr, Guard, GuardOptions, ParseCidrError, Refusal, RefusalCause},
     handle::ServerHandle,
     hub::{ConnectionInfo, Hub, HubEvent, HubEvents, HubExt},
+    options::ServerOptions,
     places::WhenFull,
     server::Server,
 };

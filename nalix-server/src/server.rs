@@ -4,6 +4,7 @@ use std::{
     future::Future,
     net::{SocketAddr, TcpListener},
     num::NonZeroUsize,
+    pin::pin,
     sync::Arc,
 };
 
@@ -71,6 +72,28 @@ impl Server {
     /// # Errors
     /// As [`Server::run`].
     pub async fn run_until(self, signal: impl Future<Output = ()>) -> Result<DrainReport, BuildError> {
+        self.run_until_forced(signal, std::future::pending()).await
+    }
+
+    /// As [`Server::run_until`], and once the drain has begun, `force` ends it at once, as [`ServerHandle::stop_now`] does. It
+    /// is not polled before, so both may wait for the same signal, to be sent twice:
+    ///
+    /// ```no_run
+    /// # async fn f(server: nalix_server::Server) -> Result<(), nalix_server::BuildError> {
+    /// let signal = || async { drop(tokio::signal::ctrl_c().await) };
+    /// server.run_until_forced(signal(), signal()).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// Not cancel safe: as [`Server::run_until`].
+    ///
+    /// # Errors
+    /// As [`Server::run`].
+    pub async fn run_until_forced(
+        self,
+        signal: impl Future<Output = ()>,
+        force: impl Future<Output = ()>,
+    ) -> Result<DrainReport, BuildError> {
         let Self { inner, listeners, cores } = self;
         let _stop = StopAccepting(&inner);
         let accepting = match cores {
@@ -81,7 +104,14 @@ impl Server {
             () = signal => {}
             () = inner.reached(Stage::Draining) => {}
         }
-        let report = drain(&inner).await;
+        let mut draining = pin!(drain(&inner));
+        let report = tokio::select! {
+            report = &mut draining => report,
+            () = force => {
+                inner.advance(Stage::Stopping);
+                draining.await
+            }
+        };
         if timeout(FORCE_TIMEOUT, accepting.join()).await.is_err() {
             tracing::error!("a handler blocks a thread of the server, which is left behind");
         }

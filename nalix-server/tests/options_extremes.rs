@@ -232,8 +232,8 @@ async fn a_call_without_any_time_left_never_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn any_time_may_be_allowed_for_a_request() {
-    let (server, lab) = serve(Options::default()).await;
-    let session = session(&server).await;
+    let (server, lab) = serve(quiet()).await;
+    let session = quiet_session(&server).await;
     for time in DURATIONS {
         let outcome = session.request(Nothing).timeout(time).await;
         assert!(outcome.is_ok() || (time <= DURATIONS[1] && is_late(&outcome)), "{outcome:?}");
@@ -271,8 +271,8 @@ async fn the_longest_that_a_handler_may_run_is_kept_whatever_the_caller_allows()
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_is_there_after_three_idle_years() {
-    let (server, lab) = serve(Options::default()).await;
-    let session = session(&server).await;
+    let (server, lab) = serve(quiet()).await;
+    let session = quiet_session(&server).await;
     let held = tokio::spawn({
         let session = session.clone();
         async move { session.request(Hold).no_timeout().await }
@@ -316,4 +316,16 @@ async fn no_time_to_connect_is_a_timeout() {
         // Nobody answers in any case.
         assert!(error.is_retryable(), "{error}");
     }
+}
+
+/// Years of pings take a while even if time is paused.
+fn quiet() -> Options {
+    Options::default().keep_alive(None)
+}
+
+async fn quiet_session(server: &nalix_server::ServerHandle) -> nalix_client::Session {
+    let (ours, theirs) = nalix_core::link::memory::pair(64 * 1024);
+    server.serve_link(theirs);
+    let client = nalix_client::Client::builder("").plaintext().options(quiet());
+    client.connect_over(ours).await.expect("it connects")
 }

@@ -14,8 +14,9 @@ use super::{
     Established, Options, RouterCell, Serving,
     blame::code_of,
     inbox::{Answered, Inbox},
+    liveness::Liveness,
     patience::Patience,
-    phase::Phase,
+    phase::{Phase, draining, going_away},
     timer::Timer,
     writing::{Extra, Short, lost, put_last},
 };
@@ -28,7 +29,7 @@ use crate::{
     link::Link,
     peer::{Arrival, Commands, Shared},
     session::{Cover, Inbound, ReassemblyBudget},
-    status::{Advice, CloseCode, CloseReason, Code, Status},
+    status::{CloseCode, CloseReason},
     wire::Limits,
 };
 
@@ -49,6 +50,7 @@ pub struct Driver<L> {
     pub(super) inbox: Inbox,
     pub(super) phase: Phase,
     pub(super) patience: Patience,
+    pub(super) liveness: Liveness,
     /// The buckets of handlers whose rates are kept for each connection.
     pub(super) levels: Levels,
     /// Hooks that must be done before the first packet is handled.
@@ -120,6 +122,7 @@ impl<L: Link> Driver<L> {
             inbox,
             phase: Phase::Open,
             patience: Patience::new(options.max_malformed),
+            liveness: Liveness::new(options),
             levels: Levels::default(),
             hooks: None,
             hooks_run: 0,
@@ -178,6 +181,9 @@ impl<L: Link> Driver<L> {
             if moved {
                 self.waker = Some(cx.waker().clone());
                 self.timer.unwatch();
+                if let Some(at) = self.liveness.due() {
+                    self.timer.arm(at);
+                }
                 self.inbox.set_driver(cx.waker());
             }
             if let Some(commands) = turn.commands {
@@ -199,6 +205,7 @@ impl<L: Link> Driver<L> {
 
         let mut reads = 0;
         let mut unread = false;
+        let mut heard = false;
         loop {
             if self.unhandled
                 && self.may_read()
@@ -217,6 +224,7 @@ impl<L: Link> Driver<L> {
                     return Poll::Ready(self.end_of_input());
                 }
                 Poll::Ready(Ok(_)) => {
+                    heard = true;
                     if let Some(reason) = self.handle_frames(cx) {
                         return Poll::Ready(reason);
                     }
@@ -236,6 +244,10 @@ impl<L: Link> Driver<L> {
                 cx.waker().wake_by_ref();
                 break;
             }
+        }
+
+        if heard {
+            self.note_heard();
         }
 
         // Woken for output alone, with several calls in flight: the other callers are probably about to run, and
@@ -279,10 +291,15 @@ impl<L: Link> Driver<L> {
             && self.phase.is_open()
         {
             self.append_control(&Control::Drain { within });
-            self.phase = Phase::Draining { until: self.now().checked_add(within) };
+            let until = self.now().checked_add(within);
+            self.phase = Phase::Draining { until };
+            self.shared.drains(until);
             let status = draining();
             self.inbox.refuse_queued(&status, &mut self.answered);
             self.send_answered();
+        }
+        if !commands.pings.is_empty() {
+            self.ping_for(commands.pings);
         }
         if let Some(reason) = commands.close {
             self.close(reason);
@@ -295,11 +312,19 @@ impl<L: Link> Driver<L> {
             return;
         }
         self.must_look = true;
+        if reason.code == CloseCode::GoingAway {
+            self.inbox.end_streams(&draining(), &mut self.answered);
+            self.send_answered();
+        }
         let reason = self.shared.seal(reason, |out, reason| {
             put_last(out, &Control::Close(reason.clone()));
         });
         self.inbound.drop_unfinished();
-        let until = self.now().checked_add(self.options.close_timeout);
+        let mut until = self.now().checked_add(self.options.close_timeout);
+        if let Phase::Draining { until: drained } = self.phase {
+            // What waits to be written has the time that was announced.
+            until = until.zip(drained).map(|(a, b)| a.max(b));
+        }
         self.phase = Phase::Closing { reason, until };
     }
 
@@ -342,6 +367,7 @@ impl<L: Link> Driver<L> {
             let message = format!("the peer does not read: {waiting} bytes are waiting");
             return Some(CloseReason::new(CloseCode::SlowConsumer, message));
         }
+        self.check_liveness(now);
         if self.phase.until().is_some_and(|until| until <= now) {
             match &self.phase {
                 Phase::Open => {}
@@ -439,6 +465,7 @@ impl<L> Driver<L> {
         self.shared.end(reason, self.written);
         // Handlers hold what they borrowed until they are dropped, and their destructors are user code.
         self.inbox.stop_all();
+        self.liveness.end();
         let hooks = self.hooks.take();
         drop(caught(move || drop(hooks)));
     }
@@ -463,14 +490,6 @@ impl<L> Drop for Driver<L> {
             self.end(&CloseReason::new(CloseCode::Lost, "the connection's task was dropped"));
         }
     }
-}
-
-pub(super) fn draining() -> Status {
-    Status::new(Code::Unavailable, "this side is about to close").with_advice(Advice::Reconnect)
-}
-
-fn going_away() -> CloseReason {
-    CloseReason::new(CloseCode::GoingAway, "drained").with_advice(Advice::Reconnect)
 }
 
 /// How many reads one turn makes before others get to run.

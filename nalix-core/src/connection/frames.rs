@@ -6,8 +6,9 @@ use bytes::Bytes;
 
 use super::{
     answers::Way,
-    driver::{Driver, draining},
+    driver::Driver,
     inbox::{Line, Ticket, deadline_exceeded},
+    phase::draining,
 };
 use crate::{
     CallId,
@@ -77,6 +78,7 @@ impl<L: Link> Driver<L> {
             return Ok(None);
         }
         let cover = Cover::of(frame.sealed);
+        self.liveness.note(frame.kind);
         match frame.kind {
             FrameKind::Request => {
                 self.inbox.check_id(frame.id)?;
@@ -103,9 +105,14 @@ impl<L: Link> Driver<L> {
                 if frame.payload.len() > MAX_PING {
                     return Err(ProtocolError::BadFrame { what: "ping longer than 32 bytes" });
                 }
+                self.liveness.was_pinged();
                 self.append(Cover::Sealed, Head::plain(FrameKind::Pong), &Raw(&frame.payload));
             }
-            FrameKind::Pong | FrameKind::Ack => self.check_cover(cover, "pong or ack")?,
+            FrameKind::Pong => {
+                self.check_cover(cover, "pong or ack")?;
+                self.handle_pong(&frame.payload);
+            }
+            FrameKind::Ack => self.check_cover(cover, "pong or ack")?,
             FrameKind::Control => {
                 self.check_cover(cover, "control message")?;
                 let control = Control::decode(&frame.payload)
@@ -114,7 +121,7 @@ impl<L: Link> Driver<L> {
                     Control::Close(reason) => return Ok(Some(reason)),
                     Control::Drain { within } => {
                         tracing::debug!(?within, "the peer is about to close");
-                        self.shared.peer_drains();
+                        self.shared.peer_drains(within);
                     }
                     Control::Ready => {}
                     Control::Unknown(kind) => tracing::debug!(kind, "unknown control message"),

@@ -302,6 +302,18 @@ impl Inbox {
         self.remove_queued(|_| true, &mut |call, ticket| answers.push((ticket, call.refuse(status.clone()))));
     }
 
+    /// Stops the handlers of streams, which end with a status. Whoever is asked for one and sends nothing that could be lost may
+    /// just ask another.
+    pub(super) fn end_streams(&mut self, status: &Status, answers: &mut Vec<Answered>) {
+        let streams: Vec<_> = self.running.streaming().collect();
+        for index in streams {
+            if let Some(ticket) = self.running.stop(index) {
+                self.finish(&ticket);
+                answers.push((ticket, Reply::from_status(status.clone())));
+            }
+        }
+    }
+
     /// Drops everything: the connection has ended.
     pub(super) fn stop_all(&mut self) {
         self.running.stop_all();

@@ -19,6 +19,7 @@ mod guarded;
 mod hooks;
 mod inbox;
 mod large;
+mod liveness;
 mod options;
 mod patience;
 mod phase;

@@ -121,6 +121,26 @@ pub struct Options {
     ///
     /// Too low drops peers on slow links; too high keeps dead ones. Zero drops at the first write that blocks.
     pub stall_timeout: Duration,
+    /// After how long without anything from the peer it is sent a ping. Default 15 s, at least 100 ms; `None` sends none.
+    ///
+    /// Of two sides with the same interval, one sends the pings and the other waits a quarter longer. Too low costs
+    /// traffic and wakes idle peers; too high notices late that a peer is gone, and lets routers on the way forget the
+    /// connection. `None` never notices an idle peer that has gone without a word.
+    pub keep_alive: Option<Duration>,
+    /// How long a peer that has been sent a ping may say nothing at all before the connection is closed with
+    /// [`CloseCode::KeepAliveTimeout`](crate::CloseCode). Default 15 s. While the link takes nothing, `stall_timeout`
+    /// counts instead.
+    ///
+    /// Too low drops peers that are slow to answer, or that much is on its way to; too high keeps dead ones. Zero closes at
+    /// the first ping.
+    pub keep_alive_timeout: Duration,
+    /// After how long without application traffic the connection is closed with
+    /// [`CloseCode::IdleTimeout`](crate::CloseCode): no packet, answer or item in either direction, and no call or handler
+    /// under way. Pings do not count. Default `None`: never.
+    ///
+    /// Too low closes connections that are still of use; too high keeps those that nobody uses. Zero closes as soon as
+    /// nothing is under way.
+    pub idle_timeout: Option<Duration>,
     /// How long a request waits for its answer unless it says otherwise. Streams and uploads have a timeout only if they
     /// are given one. Default 30 s; `None` waits for ever. Zero
     /// fails every request that does not say otherwise, before it is sent.
@@ -150,6 +170,9 @@ impl Default for Options {
             handshake_timeout: Duration::from_secs(10),
             close_timeout: Duration::from_secs(1),
             stall_timeout: Duration::from_secs(30),
+            keep_alive: Some(Duration::from_secs(15)),
+            keep_alive_timeout: Duration::from_secs(15),
+            idle_timeout: None,
             request_timeout: Some(Duration::from_secs(30)),
             max_deadline: None,
         }
@@ -167,6 +190,7 @@ impl Options {
         self.push_queue = self.push_queue.max(1);
         self.stream_window = self.stream_window.clamp(1, 1 << 30);
         self.outbox = self.outbox.max(1);
+        self.keep_alive = self.keep_alive.map(|interval| interval.max(MIN_KEEP_ALIVE));
         self
     }
 
@@ -183,6 +207,35 @@ impl Options {
         params
     }
 }
+
+/// Pings more often than this would be a load of their own.
+const MIN_KEEP_ALIVE: Duration = Duration::from_millis(100);
+
+#[cfg(feature = "serde")]
+crate::__section!(Options {
+    max_message: |raw| crate::config::size(raw, 0, MAX_MESSAGE),
+    max_send: |raw| crate::config::size(raw, 0, MAX_MESSAGE),
+    reassembly: |raw| crate::config::size(raw, 0, usize::MAX),
+    max_calls: |raw| crate::config::size(raw, 1, 65_536),
+    max_queued: |raw| crate::config::size(raw, 1, usize::MAX),
+    push_queue: |raw| crate::config::size(raw, 1, usize::MAX),
+    stream_window: |raw| crate::config::size(raw, 1, 1 << 30),
+    stream_budget: |raw| crate::config::size(raw, 0, usize::MAX),
+    compression: |raw| crate::config::flag(raw),
+    outbox: |raw| crate::config::size(raw, 1, usize::MAX),
+    drop_mark: |raw| crate::config::size(raw, 0, usize::MAX),
+    max_latest: |raw| crate::config::size(raw, 0, usize::MAX),
+    large_outbox: |raw| crate::config::size(raw, 0, usize::MAX),
+    max_malformed: |raw| crate::config::number(raw, 0, u32::MAX.into()).map(|n| n as u32),
+    handshake_timeout: |raw| crate::config::time(raw, Duration::ZERO),
+    close_timeout: |raw| crate::config::time(raw, Duration::ZERO),
+    stall_timeout: |raw| crate::config::time(raw, Duration::ZERO),
+    keep_alive: |raw| crate::config::optional_time(raw, MIN_KEEP_ALIVE),
+    keep_alive_timeout: |raw| crate::config::time(raw, Duration::ZERO),
+    idle_timeout: |raw| crate::config::optional_time(raw, Duration::ZERO),
+    request_timeout: |raw| crate::config::optional_time(raw, Duration::ZERO),
+    max_deadline: |raw| crate::config::optional_time(raw, Duration::ZERO),
+});
 
 setters!(Options {
     max_message: usize,
@@ -202,6 +255,9 @@ setters!(Options {
     handshake_timeout: Duration,
     close_timeout: Duration,
     stall_timeout: Duration,
+    keep_alive: impl Into<Option<Duration>>,
+    keep_alive_timeout: Duration,
+    idle_timeout: impl Into<Option<Duration>>,
     request_timeout: impl Into<Option<Duration>>,
     max_deadline: impl Into<Option<Duration>>,
 });
@@ -232,6 +288,9 @@ mod tests {
             .handshake_timeout(secs(13))
             .close_timeout(secs(14))
             .stall_timeout(secs(15))
+            .keep_alive(secs(17))
+            .keep_alive_timeout(secs(18))
+            .idle_timeout(secs(19))
             .request_timeout(None)
             .max_deadline(secs(16));
         let expected = Options {
@@ -252,6 +311,9 @@ mod tests {
             handshake_timeout: secs(13),
             close_timeout: secs(14),
             stall_timeout: secs(15),
+            keep_alive: Some(secs(17)),
+            keep_alive_timeout: secs(18),
+            idle_timeout: Some(secs(19)),
             request_timeout: None,
             max_deadline: Some(secs(16)),
         };

@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use crate::status::CloseReason;
+use crate::status::{Advice, CloseCode, CloseReason, Code, Status};
 
 /// A connection only moves downwards.
 #[derive(Debug)]
@@ -45,4 +45,14 @@ impl Phase {
             }
         }
     }
+}
+
+/// Why a connection that has drained ends.
+pub(super) fn going_away() -> CloseReason {
+    CloseReason::new(CloseCode::GoingAway, "drained").with_advice(Advice::Reconnect)
+}
+
+/// What calls are told that come when nothing new is started any more.
+pub(super) fn draining() -> Status {
+    Status::new(Code::Unavailable, "this side is about to close").with_advice(Advice::Reconnect)
 }

@@ -380,6 +380,14 @@ impl Running {
             .filter_map(|(index, slot)| slot.task.as_ref().map(|task| (index, &task.ticket)))
     }
 
+    /// The slots of handlers that answer with a stream and take none.
+    pub(super) fn streaming(&self) -> impl Iterator<Item = usize> {
+        self.slots.iter().enumerate().filter_map(|(index, slot)| {
+            let task = slot.task.as_ref()?;
+            (task.stream.is_some() && !task.ticket.uploads).then_some(index)
+        })
+    }
+
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

@@ -51,7 +51,11 @@ impl<L: Link> Driver<L> {
                     Poll::Ready(Ok(n)) => {
                         self.at += n;
                         self.written += n as u64;
-                        self.stalled = None;
+                        if self.stalled.take().is_some() && self.liveness.is_watching() {
+                            // There is room again since the peer's side has taken something.
+                            let now = self.now();
+                            self.liveness.heard(now);
+                        }
                     }
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(lost(&error))),
                     Poll::Pending => {
@@ -111,7 +115,11 @@ impl<L: Link> Driver<L> {
                 Poll::Pending => return None,
                 Poll::Ready(Err(_)) => return Some(reason.clone()),
                 Poll::Ready(Ok(())) => {
-                    self.phase = Phase::Lingering { reason: reason.clone(), until: *until };
+                    let (reason, until) = (reason.clone(), *until);
+                    // All is written: no more than the peer's end of input is waited for.
+                    let soon = self.now().checked_add(self.options.close_timeout);
+                    let until = [until, soon].into_iter().flatten().min();
+                    self.phase = Phase::Lingering { reason, until };
                     // The peer's end of input may be there already, and nobody else would look.
                     cx.waker().wake_by_ref();
                 }

@@ -95,6 +95,14 @@ impl FrameKind {
         matches!(self, FrameKind::Cancel | FrameKind::Item | FrameKind::End | FrameKind::Credit)
     }
 
+    /// Whether it is of a packet, an answer or a stream, and not of the connection alone.
+    pub(crate) const fn is_of_application(self) -> bool {
+        !matches!(
+            self,
+            FrameKind::Ping | FrameKind::Pong | FrameKind::Ack | FrameKind::Control | FrameKind::Unknown(_)
+        )
+    }
+
     /// Only what can be as long as users like is ever cut.
     pub(crate) const fn may_go_on(self) -> bool {
         matches!(

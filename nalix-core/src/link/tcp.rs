@@ -104,6 +104,13 @@ impl Default for ListenOptions {
     }
 }
 
+#[cfg(feature = "serde")]
+crate::__section!(ListenOptions {
+    backlog: |raw| crate::config::number(raw, 0, u32::MAX.into()).map(|n| n as u32),
+    shared_port: |raw| crate::config::flag(raw),
+    dual_stack: |raw| crate::config::flag(raw),
+});
+
 setters!(ListenOptions { backlog: u32, shared_port: bool, dual_stack: bool });
 
 /// Makes a link of a connected stream: turns Nagle's algorithm off, since the driver batches by itself.

@@ -2,7 +2,9 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use super::shared::Shared;
+use tokio::sync::oneshot;
+
+use super::{rtt::Rtt, shared::Shared};
 use crate::status::CloseReason;
 
 /// What handles ask of the driver.
@@ -12,6 +14,8 @@ pub(crate) struct Commands {
     pub(crate) drain: Option<Duration>,
     pub(crate) abort: bool,
     pub(crate) serve: bool,
+    /// Those who want to know how long a ping takes.
+    pub(crate) pings: Vec<oneshot::Sender<Duration>>,
 }
 
 impl Shared {
@@ -44,12 +48,18 @@ impl Shared {
         });
     }
 
-    /// The peer has said that it will close soon.
-    pub(crate) fn peer_drains(&self) {
-        self.draining.store(true, Ordering::Relaxed);
+    /// Asks the driver to measure a round trip. The answer never comes if the connection ends before.
+    pub(crate) fn request_ping(&self) -> oneshot::Receiver<Duration> {
+        let (done, measured) = oneshot::channel();
+        self.with(|state| {
+            if state.closed().is_none() {
+                state.commands.get_or_insert_default().pings.push(done);
+            }
+        });
+        measured
     }
 
-    /// Whether the peer has said that it will close soon.
+    /// The connection is closed for something that the peer must not do.
     pub(crate) fn blame_peer(&self) {
         self.at_fault.store(true, Ordering::Relaxed);
     }
@@ -58,8 +68,20 @@ impl Shared {
         self.at_fault.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn is_peer_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
+    /// A round trip has taken so long.
+    pub(crate) fn measured(&self, took: Duration) {
+        let mut state = self.lock();
+        state.rtt = Some(Rtt::after(state.rtt, took));
+    }
+
+    /// What has been measured of round trips.
+    pub(crate) fn rtt(&self) -> Option<Rtt> {
+        self.lock().rtt
+    }
+
+    /// Whether anything of the application's has been put into the outbox since this was last asked.
+    pub(crate) fn take_active(&self) -> bool {
+        self.lock().out.take_active()
     }
 
     /// Tells the driver that its router has been replaced.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Incoming, Listener, OpenBuilder, Outgoing, Queue, RequestBuilder, Resumption, SendError, SendFuture,
+    Incoming, Listener, OpenBuilder, Outgoing, Queue, RequestBuilder, Resumption, Rtt, SendError, SendFuture,
     Subscription, Upload, send, shared::Shared,
 };
 use crate::{
@@ -304,6 +304,62 @@ impl Connection {
         self.shared.is_peer_draining()
     }
 
+    /// What has been measured of round trips on this connection: by the pings that keep it alive while the peer is silent
+    /// ([`Options::keep_alive`](field@crate::connection::Options::keep_alive)), and by [`Connection::ping`]. `None` until the first
+    /// was answered.
+    pub fn rtt(&self) -> Option<Rtt> {
+        self.shared.rtt()
+    }
+
+    /// Measures a round trip now: how long until the peer has answered a ping, behind what waits in front of it on the link.
+    /// Its handlers have no part in it. Those who ask while a ping is on its way get its time.
+    ///
+    /// Cancel safe: the ping is sent or not, and measured if it is.
+    ///
+    /// # Errors
+    /// Why the connection has ended, if it does before the answer.
+    pub async fn ping(&self) -> Result<Duration, CloseReason> {
+        match self.shared.request_ping().await {
+            Ok(took) => Ok(took),
+            Err(_) => Err(self.closed().await),
+        }
+    }
+
+    /// When the peer will close at the latest, if it has said that it will close soon and that is not too far away to tell.
+    pub fn peer_drain_deadline(&self) -> Option<Instant> {
+        self.shared.peer_drain_deadline().map(Into::into)
+    }
+
+    /// Waits until the peer says that it will close soon, or the connection has ended. Cancel safe.
+    pub async fn peer_draining(&self) {
+        self.shared.reached(|life| life.peer_drain.is_some() || life.closed.is_some()).await;
+    }
+
+    /// Waits until this side has begun to drain, or the connection has ended: for handlers that would otherwise go on until
+    /// they are cut off, such as streams without an end. Cancel safe.
+    ///
+    /// ```no_run
+    /// # use nalix_core::Context;
+    /// # async fn next_round() {}
+    /// # async fn f(ctx: &Context) {
+    /// loop {
+    ///     tokio::select! {
+    ///         () = ctx.draining() => break,
+    ///         () = next_round() => {}
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub async fn draining(&self) {
+        self.shared.reached(|life| life.drain.is_some() || life.closed.is_some()).await;
+    }
+
+    /// How many bytes wait to be written, those of large messages included. Small amounts that the driver is just writing do
+    /// not count.
+    pub fn queued_bytes(&self) -> usize {
+        self.shared.waiting_len()
+    }
+
     /// Why the connection has ended, if it has.
     pub fn close_reason(&self) -> Option<CloseReason> {
         self.shared.close_reason()
@@ -311,12 +367,8 @@ impl Connection {
 
     /// Waits until the connection has ended. Cancel safe.
     pub async fn closed(&self) -> CloseReason {
-        let mut closed = self.shared.closed.subscribe();
-        match closed.wait_for(Option::is_some).await {
-            Ok(reason) => reason.clone(),
-            Err(_) => None,
-        }
-        .unwrap_or_else(|| CloseReason::new(CloseCode::Lost, ""))
+        self.shared.reached(|life| life.closed.is_some()).await;
+        self.close_reason().unwrap_or_else(|| CloseReason::new(CloseCode::Lost, ""))
     }
 
     /// Whether this side closes the connection, or has closed it, for something that a peer must not do: it broke the protocol,

@@ -17,6 +17,7 @@ mod handle;
 mod incoming;
 mod large;
 mod latest;
+mod life;
 mod number;
 mod open;
 mod outgoing;
@@ -24,6 +25,7 @@ mod push;
 mod request;
 mod response;
 mod resumption;
+mod rtt;
 mod send;
 mod shared;
 mod standing;
@@ -52,5 +54,6 @@ pub use self::{
     request::{RequestBuilder, RequestFuture, ResponseBuilder, ResponseFuture},
     response::Response,
     resumption::Resumption,
+    rtt::Rtt,
     send::SendFuture,
 };

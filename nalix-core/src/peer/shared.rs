@@ -19,9 +19,11 @@ use super::{
     commands::Commands,
     flows::Flows,
     latest::Latest,
+    life::Life,
     number::Number,
     push::Pushes,
     resumption::Resumption,
+    rtt::Rtt,
     standing::Standing,
     waiters::{Ticket, Waiters},
 };
@@ -69,11 +71,9 @@ pub(crate) struct Shared {
     pub(super) attributes: Attributes,
     pub(super) standing: Standing,
     pub(crate) pushes: Arc<Pushes>,
-    pub(super) closed: watch::Sender<Option<CloseReason>>,
+    pub(super) life: watch::Sender<Life>,
     /// Whether the driver has bytes at hand that come before what is in the outbox. It sets this under the lock.
     writing: AtomicBool,
-    /// Whether the peer has said that it will close soon.
-    pub(super) draining: AtomicBool,
     /// Whether the connection is closed for something that the peer must not do.
     pub(super) at_fault: AtomicBool,
     /// Whether the driver has been woken for something that stands behind the lock. Most of its turns are for what has
@@ -90,6 +90,7 @@ pub(super) struct State {
     pub(super) latest: Latest,
     /// How many droppable packets have been left out.
     pub(super) left_out: u64,
+    pub(super) rtt: Option<Rtt>,
     pub(super) calls: Calls,
     pub(super) flows: Flows,
     pub(super) waiters: Waiters,
@@ -148,6 +149,7 @@ impl Shared {
             out,
             latest: Latest::default(),
             left_out: 0,
+            rtt: None,
             calls: Calls::new(setup.terms.calls_out),
             flows: Flows::new(budget),
             waiters: Waiters::default(),
@@ -169,9 +171,8 @@ impl Shared {
             setup,
             attributes: Attributes::default(),
             pushes: Arc::new(Pushes::new()),
-            closed: watch::Sender::new(None),
+            life: watch::Sender::default(),
             writing: AtomicBool::new(false),
-            draining: AtomicBool::new(false),
             at_fault: AtomicBool::new(false),
             called: AtomicBool::new(true),
             state: Mutex::new(state),
@@ -306,6 +307,12 @@ impl Shared {
         self.lock().backlog()
     }
 
+    /// Bytes that wait to be written, those of large messages included.
+    pub(crate) fn waiting_len(&self) -> usize {
+        let state = self.lock();
+        state.unsent + state.out.waiting_len() + state.flows.unsent()
+    }
+
     /// Bytes that wait to be written, of what counts for this priority.
     pub(crate) fn backlog_for(&self, priority: Priority) -> usize {
         self.lock().backlog_for(priority)
@@ -378,12 +385,13 @@ impl Shared {
         state.driver = None;
         state.direct = None;
         state.latest.clear();
+        state.commands = None;
         let written = written + state.written;
         state.calls.fail_all(written, &mut wakers);
         state.flows.fail_all(written, &mut wakers);
         state.waiters.all(&mut wakers);
         drop(state);
-        self.closed.send_replace(Some(reason.clone()));
+        self.life.send_modify(|life| life.closed = Some(reason.clone()));
         self.pushes.end();
         for waker in wakers {
             waker.wake();

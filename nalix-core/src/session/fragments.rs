@@ -140,6 +140,7 @@ impl Outbound {
         payload: Bytes,
     ) -> Appended {
         let cover = self.cover(cover);
+        self.active = true;
         let lane = priority.unwrap_or_default();
         let priority = priority.unwrap_or_else(|| by_size(payload.len()));
         let entries = entries.cloned();

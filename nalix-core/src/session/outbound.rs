@@ -31,6 +31,8 @@ pub struct Outbound {
     pub(super) ranked: bool,
     /// How many bytes of it may wait without counting as a backlog.
     pub(super) large_room: usize,
+    /// Whether anything of the application's has been appended since it was last asked.
+    pub(super) active: bool,
     pub(super) completed: Vec<Completed>,
     /// The goodbye, which comes behind everything else.
     pub(super) last: Option<(Cover, Head, Vec<u8>)>,
@@ -73,6 +75,7 @@ impl Outbound {
             queues: None,
             ranked: false,
             large_room: usize::MAX,
+            active: false,
             completed: Vec::new(),
             last: None,
             max_message,
@@ -94,6 +97,11 @@ impl Outbound {
     /// Whether no more can be sealed under this key. What has not been taken by then is lost, and the connection with it.
     pub fn is_exhausted(&self) -> bool {
         self.exhausted
+    }
+
+    /// Whether anything has been appended since this was last asked that is not about the connection alone.
+    pub(crate) fn take_active(&mut self) -> bool {
+        std::mem::take(&mut self.active)
     }
 
     /// The message limit that both sides have agreed on, in bytes.
@@ -236,6 +244,7 @@ impl Outbound {
         write: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Appended, EncodeError> {
         let cover = self.cover(cover);
+        self.active |= head.kind.is_of_application();
         if self.is_ranked(priority) && self.must_wait(head) {
             return self.append_ranked(limit, priority, cover, head, (metadata, entries), hint, write);
         }

@@ -39,6 +39,12 @@ impl Outbound {
         self.unranked_len() + self.queues.as_ref().map_or(0, |queues| queues.longest_lane())
     }
 
+    /// How many bytes wait, whatever of.
+    pub fn waiting_len(&self) -> usize {
+        let frames = self.queues.as_ref().map_or(0, |queues| queues.frames_len());
+        self.buf.len() + frames + self.large_len()
+    }
+
     fn unranked_len(&self) -> usize {
         self.buf.len() + self.large_len().saturating_sub(self.large_room)
     }

@@ -10,7 +10,7 @@ use std::{
 
 use bytes::{Buf, BytesMut};
 use nalix_core::link::{
-    Link, TryWrite,
+    Link, Transport, TryWrite,
     proxy_protocol::{self, HeaderError},
 };
 use thiserror::Error;
@@ -136,5 +136,9 @@ impl<L: Link> Link for Fronted<L> {
 
     fn local_addr(&self) -> Option<SocketAddr> {
         self.link.local_addr()
+    }
+
+    fn transport(&self) -> Transport {
+        self.link.transport()
     }
 }
