@@ -98,11 +98,9 @@ const DURATIONS: [Duration; 5] = [
 
 /// What a connection does in its life, with these options on both sides or on one.
 async fn live(options: &Options, may_fail: bool) {
-    for (ours, theirs) in [
-        (options.clone(), options.clone()),
-        (options.clone(), Options::default()),
-        (Options::default(), options.clone()),
-    ] {
+    for (ours, theirs) in
+        [(options.clone(), options.clone()), (options.clone(), quiet()), (quiet(), options.clone())]
+    {
         let (server, lab) = serve(theirs).await;
         let session = match connect(&server, ours).await {
             Ok(session) => session,
@@ -152,7 +150,7 @@ async fn every_time_may_have_any_value() {
             |options, time| options.max_deadline = Some(time),
         ];
         for set in set {
-            let mut options = Options::default();
+            let mut options = quiet();
             set(&mut options, time);
             live(&options, short).await;
         }
@@ -168,12 +166,12 @@ async fn every_number_may_have_any_value() {
             |options, number| options.outbox = number,
         ];
         for set in set {
-            let mut options = Options::default();
+            let mut options = quiet();
             set(&mut options, number);
             live(&options, false).await;
         }
     }
-    let mut options = Options::default();
+    let mut options = quiet();
     options.max_message = usize::MAX;
     live(&options, false).await;
 }
