@@ -9,7 +9,8 @@ use std::{
 };
 
 use super::{
-    bucket::{Refused, advance, since},
+    bucket::{Refused, since},
+    level::Level,
     rate::Rate,
 };
 
@@ -26,10 +27,10 @@ pub struct KeyedLimiter<K> {
 }
 
 struct Shard<K> {
-    /// When each key's bucket is full again.
-    full_at: HashMap<K, u64>,
+    /// Those of keys whose buckets are not full, and of a few more.
+    levels: HashMap<K, Level>,
     /// That of all keys for which there is no room.
-    others: u64,
+    others: Level,
     capacity: usize,
     /// Before this, looking for full buckets again finds few.
     sweep_at: u64,
@@ -46,7 +47,8 @@ impl<K: Hash + Eq> KeyedLimiter<K> {
     /// there are: a key's size and some 24 bytes each. Times before `start` count as `start`.
     pub fn new(rate: Rate, capacity: usize, start: Instant) -> Self {
         let capacity = capacity.div_ceil(SHARDS).max(1);
-        let shard = || Mutex::new(Shard { full_at: HashMap::new(), others: 0, capacity, sweep_at: 0 });
+        let shard =
+            || Mutex::new(Shard { levels: HashMap::new(), others: Level::default(), capacity, sweep_at: 0 });
         Self { rate, start, hasher: RandomState::new(), shards: (0..SHARDS).map(|_| shard()).collect() }
     }
 
@@ -58,16 +60,15 @@ impl<K: Hash + Eq> KeyedLimiter<K> {
     pub fn take(&self, key: K, cost: u32, now: Instant) -> Result<(), Refused> {
         let now = since(self.start, now);
         let mut shard = self.shard(&key);
-        if let Some(full_at) = shard.full_at.get_mut(&key) {
-            *full_at = advance(&self.rate, *full_at, cost, now)?;
-            return Ok(());
+        if let Some(level) = shard.levels.get_mut(&key) {
+            return level.take(&self.rate, cost, now);
         }
         shard.add(key, &self.rate, cost, now)
     }
 
     /// How many keys are known whose buckets are not full, and a few that have not been forgotten yet.
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| lock(shard).full_at.len()).sum()
+        self.shards.iter().map(|shard| lock(shard).levels.len()).sum()
     }
 
     /// Whether no key is known.
@@ -90,18 +91,18 @@ impl<K: Hash + Eq> KeyedLimiter<K> {
 impl<K: Hash + Eq> Shard<K> {
     #[cold]
     fn add(&mut self, key: K, rate: &Rate, cost: u32, now: u64) -> Result<(), Refused> {
-        if self.full_at.len() >= self.capacity && self.sweep_at <= now {
-            self.full_at.retain(|_, full_at| *full_at > now);
+        if self.levels.len() >= self.capacity && self.sweep_at <= now {
+            self.levels.retain(|_, level| !level.is_full(now));
             // At most once while a bucket fills, so that a flood of keys does not make us look at all of them each time.
             self.sweep_at = now.saturating_add(rate.tolerance() / 8);
         }
-        if self.full_at.len() < self.capacity {
-            let full_at = advance(rate, 0, cost, now)?;
-            self.full_at.insert(key, full_at);
-        } else {
-            self.others = advance(rate, self.others, cost, now)?;
+        if self.levels.len() < self.capacity {
+            let mut level = Level::default();
+            level.take(rate, cost, now)?;
+            self.levels.insert(key, level);
+            return Ok(());
         }
-        Ok(())
+        self.others.take(rate, cost, now)
     }
 }
 

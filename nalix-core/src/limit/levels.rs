@@ -3,15 +3,16 @@
 use std::time::Instant;
 
 use super::{
-    bucket::{Refused, advance, since},
+    bucket::{Refused, since},
+    level::Level,
     rate::Rate,
 };
 
 /// Buckets of one owner, by number: neither shared nor locked.
 #[derive(Debug, Default)]
 pub(crate) struct Levels {
-    /// When each is full again, in nanoseconds since its own start.
-    full_at: Vec<u64>,
+    /// The times of each are since its own start.
+    levels: Vec<Level>,
 }
 
 impl Levels {
@@ -28,15 +29,14 @@ impl Levels {
         start: Instant,
         now: Instant,
     ) -> Result<(), Refused> {
-        if at >= self.full_at.len() {
+        if at >= self.levels.len() {
             self.grow(at);
         }
-        self.full_at[at] = advance(rate, self.full_at[at], cost, since(start, now))?;
-        Ok(())
+        self.levels[at].take(rate, cost, since(start, now))
     }
 
     #[cold]
     fn grow(&mut self, at: usize) {
-        self.full_at.resize(at + 1, 0);
+        self.levels.resize(at + 1, Level::default());
     }
 }

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 
-use super::{Frame, Inbound, Unfinished, inbound::max_message, max_items};
+use super::{Frame, Inbound, Unfinished, inbound::max_message, max_items, partial::split_metadata};
 use crate::{
     error::ProtocolError,
-    frame::{self, FRAGMENT, FrameKind, Metadata, Parsed, compress::Compressed},
+    frame::{self, FRAGMENT, FrameKind, Parsed, compress::Compressed},
 };
 
 impl Inbound {
@@ -15,13 +15,7 @@ impl Inbound {
         let Parsed { head, payload } = parsed;
         self.at = payload.end;
         let body = self.body.slice(payload);
-        let mut bytes = &body[..];
-        let (mut metadata, mut entries) = (Metadata::default(), None);
-        if head.metadata {
-            let block = Metadata::split(bytes)?;
-            (metadata, entries) = (block.metadata, block.entries());
-            bytes = &bytes[block.len..];
-        }
+        let (metadata, entries, bytes) = split_metadata(head, &body)?;
         let frame::Head { kind, upload, id, opcode, .. } = head;
         // What travels is shorter than the message, and so within the limit if the message is.
         if bytes.len() > FRAGMENT {

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     error::ProtocolError,
-    frame::{self, FrameKind, Metadata, Parsed, compress::Compressed},
+    frame::{self, Entries, FrameKind, Metadata, Parsed, compress::Compressed},
     wire::varint,
 };
 
@@ -44,12 +44,8 @@ impl Inbound {
             let (slot, total);
             (slot, bytes) = short_varint(bytes)?;
             (total, bytes) = short_varint(bytes)?;
-            let (mut metadata, mut entries) = (Metadata::default(), None);
-            if head.metadata {
-                let block = Metadata::split(bytes)?;
-                (metadata, entries) = (block.metadata, block.entries());
-                bytes = &bytes[block.len..];
-            }
+            let (metadata, entries);
+            (metadata, entries, bytes) = split_metadata(head, bytes)?;
             let total = total as usize;
             let found = if head.compressed { Compressed::split(bytes, total)?.len } else { total };
             let limit = max_message(head.kind, self.max_message);
@@ -71,6 +67,18 @@ impl Inbound {
         }
         Ok(Some(frame))
     }
+}
+
+/// Takes the metadata off the front of what a frame carries, if it has any.
+pub(super) fn split_metadata(
+    head: frame::Head,
+    bytes: &[u8],
+) -> Result<(Metadata, Option<Entries>, &[u8]), ProtocolError> {
+    if !head.metadata {
+        return Ok((Metadata::default(), None, bytes));
+    }
+    let block = Metadata::split(bytes)?;
+    Ok((block.metadata, block.entries(), &bytes[block.len..]))
 }
 
 fn short_varint(input: &[u8]) -> Result<(u32, &[u8]), ProtocolError> {
