@@ -10,6 +10,7 @@ mod client;
 mod commands;
 mod contracts;
 mod input;
+#[path = "../shared/interrupt.rs"]
 mod interrupt;
 mod names;
 mod rooms;

@@ -7,6 +7,8 @@
 mod client;
 mod contracts;
 mod histogram;
+#[path = "../shared/interrupt.rs"]
+mod interrupt;
 mod server;
 
 use std::{error::Error, process::ExitCode};
@@ -56,28 +58,7 @@ async fn both() -> Result<(), Box<dyn Error>> {
 async fn serve(address: &str) -> Result<(), Box<dyn Error>> {
     let server = server::build(address).await?;
     println!("server: listening on {}, Ctrl-C stops it", server.local_addr());
-    let report = server.run_until(interrupted()).await?;
+    let report = server.run_until(interrupt::interrupted()).await?;
     println!("server: stopped, {} connection(s) drained, {} cut off", report.drained, report.forced);
     Ok(())
-}
-
-/// Resolves when the process is asked to stop, by Ctrl-C or, on Unix, by SIGTERM.
-async fn interrupted() {
-    #[cfg(unix)]
-    let terminated = async {
-        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-            Ok(mut signal) => signal.recv().await,
-            Err(_) => std::future::pending().await,
-        }
-    };
-    #[cfg(not(unix))]
-    let terminated = std::future::pending::<Option<()>>();
-    tokio::select! {
-        result = tokio::signal::ctrl_c() => {
-            if let Err(error) = result {
-                eprintln!("cannot wait for Ctrl-C: {error}");
-            }
-        }
-        _ = terminated => {}
-    }
 }

@@ -2,6 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+use crate::percentile::percentile;
+
 /// Durations, of which a few say what the others are like.
 #[derive(Default)]
 pub struct Lags(Vec<Duration>);
@@ -17,10 +19,7 @@ impl Lags {
 
     /// The one that so many percent are not longer than; zero if there are none.
     pub fn percentile(&self, percent: usize) -> Duration {
-        let mut sorted = self.0.clone();
-        sorted.sort_unstable();
-        let rank = (sorted.len() * percent).div_ceil(100).max(1);
-        sorted.get(rank - 1).copied().unwrap_or_default()
+        percentile(&self.0, percent)
     }
 }
 

@@ -7,9 +7,12 @@
 
 mod client;
 mod contracts;
+#[path = "../shared/interrupt.rs"]
 mod interrupt;
 mod lags;
 mod market;
+#[path = "../shared/percentile.rs"]
+mod percentile;
 mod readers;
 mod report;
 mod server;

@@ -13,9 +13,12 @@ mod contracts;
 mod crc;
 mod demo;
 mod folder;
+#[path = "../shared/interrupt.rs"]
 mod interrupt;
 mod latencies;
 mod names;
+#[path = "../shared/percentile.rs"]
+mod percentile;
 mod progress;
 mod server;
 
