@@ -108,6 +108,7 @@ impl<L: Link> Driver<L> {
         let router = serving.router.clone();
         let context =
             controller::Context::new(connection.clone(), Arc::clone(router.states()), Limits::DEFAULT);
+        let options = options.clone().in_range();
         let terms = &shared.setup.terms;
         let inbox = Inbox::new(router.lanes(), terms.calls_in, terms.window_out, options.large_outbox);
         let mut driver = Self {
@@ -115,14 +116,14 @@ impl<L: Link> Driver<L> {
             inbound,
             shared,
             context,
-            options: options.clone().in_range(),
+            patience: Patience::new(options.max_malformed),
+            liveness: Liveness::new(&options),
+            options,
             router,
             serving,
             replacement: None,
             inbox,
             phase: Phase::Open,
-            patience: Patience::new(options.max_malformed),
-            liveness: Liveness::new(options),
             levels: Levels::default(),
             hooks: None,
             hooks_run: 0,

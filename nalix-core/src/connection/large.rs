@@ -61,16 +61,10 @@ impl<L: Link> Driver<L> {
     #[cold]
     pub(super) fn append_large(&mut self, way: Way, reply: Reply) -> Result<(), Status> {
         let Way { id, cover, priority, .. } = way;
-        let mut result = Ok(());
         let (body, attached) = reply.into_parts();
         let entries = attached.entries().map_err(|error| unsendable(&error))?;
         let (head, metadata) = (Head::of_call(FrameKind::Reply, id), (Metadata::default(), entries));
-        self.must_look = true;
-        self.backlog = self.shared.append(|out| {
-            let appended = out.append_encoded(priority, cover, head, metadata, body.into());
-            result = appended.map(drop).map_err(|error| unsendable(&error));
-        });
-        result
+        self.append_reply(|out| out.append_encoded(priority, cover, head, metadata, body.into()))
     }
 }
 

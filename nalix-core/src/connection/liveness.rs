@@ -57,9 +57,9 @@ enum Due {
 }
 
 impl Liveness {
+    /// With options that are in range.
     pub(super) fn new(options: &Options) -> Self {
         let now = Instant::now();
-        let options = options.clone().in_range();
         Self {
             keep_alive: options.keep_alive,
             keep_alive_timeout: options.keep_alive_timeout,
