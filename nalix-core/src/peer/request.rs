@@ -140,10 +140,7 @@ impl<P: Request> Future for ResponseFuture<P> {
     type Output = Answered<P>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.request.poll_with(cx).map(|(result, entries)| match result {
-            Ok(reply) => Ok(Response::received(reply, entries)),
-            Err(error) => Err(Response::received(error, entries)),
-        })
+        self.request.__poll_response(cx)
     }
 }
 
@@ -163,6 +160,7 @@ impl<P: Request> IntoFuture for RequestBuilder<P> {
             timeout: self.timeout,
             deadline: self.deadline,
             attached: self.attached,
+            keeps: false,
             stage: Stage::Unsent(self.packet),
         }
     }
@@ -178,6 +176,8 @@ pub struct RequestFuture<P: Request> {
     timeout: Option<Duration>,
     deadline: Option<Instant>,
     attached: Attached,
+    /// Whether the packet is kept when it has been sent.
+    keeps: bool,
     stage: Stage<P>,
 }
 
@@ -188,9 +188,10 @@ enum Stage<P> {
     Queued(P, Ticket),
     /// At the head of the queue, being encoded. Left behind only by an `Encode` that panics.
     Turn,
-    /// Sent.
-    Sent(Key),
-    Done,
+    /// Sent, with the packet if it is kept.
+    Sent(Key, Option<P>),
+    /// With the packet, if it has not been sent or is kept.
+    Done(Option<P>),
 }
 
 impl<P: Request> fmt::Debug for RequestFuture<P> {
@@ -199,8 +200,8 @@ impl<P: Request> fmt::Debug for RequestFuture<P> {
             Stage::Unsent(_) => "unsent",
             Stage::Queued(..) => "queued",
             Stage::Turn => "being sent",
-            Stage::Sent(_) => "sent",
-            Stage::Done => "done",
+            Stage::Sent(..) => "sent",
+            Stage::Done(_) => "done",
         };
         f.debug_struct("RequestFuture").field("packet", &P::NAME).field("stage", &stage).finish()
     }
@@ -218,19 +219,82 @@ impl<P: Request> Future for RequestFuture<P> {
     }
 }
 
+/// For sessions, which make a call over one connection after the other. None of it is for users.
+#[doc(hidden)]
+impl<P: Request> RequestFuture<P> {
+    /// The connection that it is made on.
+    pub fn __connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Keeps the packet when it has been sent, so that it can be sent again.
+    pub fn __keep(&mut self) {
+        self.keeps = true;
+    }
+
+    /// When it ends at the latest. To be read from the first poll on.
+    pub fn __deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// Starts to count the time, if that has not been done, and returns when it ends at the latest.
+    pub fn __fix_deadline(&mut self) -> Option<Instant> {
+        let timeout = self.timeout.take().and_then(|timeout| Instant::now().checked_add(timeout));
+        self.deadline = [self.deadline, timeout].into_iter().flatten().min();
+        self.deadline
+    }
+
+    /// Sets when this attempt ends at the latest. It must not have been polled since it was begun.
+    pub fn __set_deadline(&mut self, deadline: Option<Instant>) {
+        (self.timeout, self.deadline) = (None, deadline);
+    }
+
+    /// How many bytes the packet may have, as far as that is known before it is encoded, while it is not sent or kept.
+    pub fn __size_hint(&self) -> usize {
+        match &self.stage {
+            Stage::Unsent(packet) | Stage::Queued(packet, _) | Stage::Done(Some(packet)) => {
+                packet.size_hint()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Begins again over a connection, once it has resolved. Returns whether the packet was still there.
+    pub fn __restart(&mut self, connection: Connection) -> bool {
+        match std::mem::replace(&mut self.stage, Stage::Done(None)) {
+            Stage::Done(Some(packet)) => {
+                (self.connection, self.stage) = (connection, Stage::Unsent(packet));
+                true
+            }
+            other => {
+                self.stage = other;
+                false
+            }
+        }
+    }
+
+    /// As `poll`, with the metadata that comes along.
+    pub fn __poll_response(&mut self, cx: &Context<'_>) -> Poll<Answered<P>> {
+        self.poll_with(cx).map(|(result, entries)| match result {
+            Ok(reply) => Ok(Response::received(reply, entries)),
+            Err(error) => Err(Response::received(error, entries)),
+        })
+    }
+}
+
 impl<P: Request> RequestFuture<P> {
     #[inline]
     fn poll_with(&mut self, cx: &Context<'_>) -> Poll<Received<P>> {
         let unanswered = |result| (result, None);
         let this = self;
-        match std::mem::replace(&mut this.stage, Stage::Done) {
+        match std::mem::replace(&mut this.stage, Stage::Done(None)) {
             Stage::Unsent(packet) => {
                 if this.timeout.is_none() && this.deadline.is_none() {
                     return this.start(packet, None, None, cx).map(unanswered);
                 }
                 let now = Instant::now();
                 // What cannot be represented is as good as for ever.
-                let timeout = this.timeout.and_then(|timeout| now.checked_add(timeout));
+                let timeout = this.timeout.take().and_then(|timeout| now.checked_add(timeout));
                 this.deadline = match (this.deadline, timeout) {
                     (Some(a), Some(b)) => Some(a.min(b)),
                     (a, b) => a.or(b),
@@ -243,15 +307,19 @@ impl<P: Request> RequestFuture<P> {
                     this.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
                 this.start(packet, Some(ticket), remaining, cx).map(unanswered)
             }
-            Stage::Sent(key) => this.wait(key, cx),
-            Stage::Turn | Stage::Done => Poll::Pending,
+            Stage::Sent(key, kept) => this.wait(key, kept, cx),
+            Stage::Turn => Poll::Pending,
+            done @ Stage::Done(_) => {
+                this.stage = done;
+                Poll::Pending
+            }
         }
     }
 
     /// The future of a request that has been sent already.
     pub(super) fn sent(connection: Connection, deadline: Option<Instant>, key: Key) -> Self {
         let attached = Attached::default();
-        Self { connection, timeout: None, deadline, attached, stage: Stage::Sent(key) }
+        Self { connection, timeout: None, deadline, attached, keeps: false, stage: Stage::Sent(key, None) }
     }
 
     /// Sends the request, or queues up for it. `remaining` is the time until the deadline.
@@ -274,18 +342,23 @@ impl<P: Request> RequestFuture<P> {
         }
         let mut state = shared.lock();
         if let Some(reason) = state.gone() {
-            return Poll::Ready(Err(RequestError::Closed(reason.clone())));
+            let error = RequestError::Closed(reason.clone());
+            drop(state);
+            // It has not been sent, and may go over another connection.
+            self.stage = Stage::Done(Some(packet));
+            return Poll::Ready(Err(error));
         }
         // Whoever is still in the queue waits for its turn; one who was woken, or who finds the queue empty, has it.
         let (large, priority) = (large(&packet), P::PRIORITY.unwrap_or_default());
         let queued = ticket.filter(|&ticket| state.waiters.update(ticket, cx.waker()));
         let its_turn =
             queued.is_none() && (ticket.is_some() || state.waiters.is_first_caller(priority, large));
-        let mut next = None;
+        let (mut next, mut kept) = (None, None);
         let result = if its_turn && state.can_call(priority, large) {
             self.stage = Stage::Turn;
             let sent = send(&mut state, &packet, &self.attached, (self.deadline, remaining), cx);
             next = state.next_waiter();
+            kept = self.keeps.then_some(packet);
             sent
         } else {
             let ticket = queued.unwrap_or_else(|| {
@@ -302,17 +375,17 @@ impl<P: Request> RequestFuture<P> {
         drop(state);
         wake([driver, next]);
         match result {
-            Ok(Some(key)) => self.stage = Stage::Sent(key),
+            Ok(Some(key)) => self.stage = Stage::Sent(key, kept),
             Ok(None) => {}
             Err(error) => {
-                self.stage = Stage::Done;
+                self.stage = Stage::Done(None);
                 return Poll::Ready(Err(error.into()));
             }
         }
         Poll::Pending
     }
 
-    fn wait(&mut self, key: Key, cx: &Context<'_>) -> Poll<Received<P>> {
+    fn wait(&mut self, key: Key, kept: Option<P>, cx: &Context<'_>) -> Poll<Received<P>> {
         let shared = &*self.connection.shared;
         let mut state = shared.lock();
         match state.calls.poll(key, cx.waker()) {
@@ -320,9 +393,10 @@ impl<P: Request> RequestFuture<P> {
                 drop(state);
                 if self.is_late() {
                     cancel(shared, key);
+                    self.stage = Stage::Done(kept);
                     return Poll::Ready((Err(RequestError::Timeout), None));
                 }
-                self.stage = Stage::Sent(key);
+                self.stage = Stage::Sent(key, kept);
                 Poll::Pending
             }
             Poll::Ready(answer) => {
@@ -332,6 +406,7 @@ impl<P: Request> RequestFuture<P> {
                 if let Some(next) = next {
                     next.wake();
                 }
+                self.stage = Stage::Done(kept);
                 let (result, entries) = read(answer, reason);
                 // Both sides watch the same deadline. Whoever is first, the caller is told the same.
                 let both =
@@ -351,11 +426,11 @@ impl<P: Request> RequestFuture<P> {
 
 impl<P: Request> Drop for RequestFuture<P> {
     fn drop(&mut self) {
-        match std::mem::replace(&mut self.stage, Stage::Done) {
+        match std::mem::replace(&mut self.stage, Stage::Done(None)) {
             Stage::Queued(_, ticket) => self.connection.shared.leave_queue(ticket),
             Stage::Turn => self.connection.shared.pass_on(),
-            Stage::Sent(key) => cancel(&self.connection.shared, key),
-            Stage::Unsent(_) | Stage::Done => {}
+            Stage::Sent(key, _) => cancel(&self.connection.shared, key),
+            Stage::Unsent(_) | Stage::Done(_) => {}
         }
     }
 }

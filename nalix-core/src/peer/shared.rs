@@ -21,7 +21,7 @@ use super::{
     latest::Latest,
     life::Life,
     number::Number,
-    push::Pushes,
+    push::{Audience, Pushes},
     resumption::Resumption,
     rtt::Rtt,
     standing::Standing,
@@ -71,6 +71,8 @@ pub(crate) struct Shared {
     pub(super) attributes: Attributes,
     pub(super) standing: Standing,
     pub(crate) pushes: Arc<Pushes>,
+    /// Whether subscriptions end with the connection.
+    ends_pushes: bool,
     pub(super) life: watch::Sender<Life>,
     /// Whether the driver has bytes at hand that come before what is in the outbox. It sets this under the lock.
     writing: AtomicBool,
@@ -115,6 +117,8 @@ pub(super) struct State {
     /// The goodbye is in the outbox, and nothing comes behind it.
     sealed: bool,
     closed: Option<CloseReason>,
+    /// How many calls were in flight at the end.
+    pub(super) lost_calls: usize,
 }
 
 /// What the driver finds when it looks.
@@ -165,9 +169,11 @@ impl Shared {
             closing: None,
             sealed: false,
             closed: None,
+            lost_calls: 0,
         };
         Self {
             standing: Standing::new(setup.peer_key.as_ref()),
+            ends_pushes: true,
             setup,
             attributes: Attributes::default(),
             pushes: Arc::new(Pushes::new()),
@@ -177,6 +183,12 @@ impl Shared {
             called: AtomicBool::new(true),
             state: Mutex::new(state),
         }
+    }
+
+    /// Gives what is pushed to an audience, which ends with the connection or outlives it.
+    pub(crate) fn set_audience(&mut self, audience: &Audience, ends: bool) {
+        self.pushes = Arc::clone(audience.pushes());
+        self.ends_pushes = ends;
     }
 
     #[inline]
@@ -387,12 +399,15 @@ impl Shared {
         state.latest.clear();
         state.commands = None;
         let written = written + state.written;
+        state.lost_calls = state.calls.unanswered();
         state.calls.fail_all(written, &mut wakers);
         state.flows.fail_all(written, &mut wakers);
         state.waiters.all(&mut wakers);
         drop(state);
         self.life.send_modify(|life| life.closed = Some(reason.clone()));
-        self.pushes.end();
+        if self.ends_pushes {
+            self.pushes.end();
+        }
         for waker in wakers {
             waker.wake();
         }

@@ -20,7 +20,7 @@ use crate::{
     error::ProtocolError,
     handshake::{PublicKey, Secrets, SessionTicket, Terms},
     link::Link,
-    peer::{Number, Resumption, Setup, Shared},
+    peer::{Audience, Number, Resumption, Setup, Shared},
     record::RecordKind,
     registry,
     session::{Inbound, Outbound},
@@ -37,6 +37,15 @@ pub struct Established<L> {
 }
 
 impl<L> Established<L> {
+    /// Gives what the peer pushes to an audience that was there before the connection, and outlives it unless it `ends` with it.
+    /// To be called before a driver takes over.
+    pub fn set_audience(&mut self, audience: &Audience, ends: bool) {
+        // Nobody else has a hold of it before there is a driver.
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.set_audience(audience, ends);
+        }
+    }
+
     /// Whether it goes on with an earlier session.
     pub fn is_resumed(&self) -> bool {
         self.resumed
