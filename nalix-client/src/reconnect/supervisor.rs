@@ -40,12 +40,18 @@ pub(crate) async fn first_connect<D: Dial>(dialer: &mut Dialer<D>) -> Result<Ope
 }
 
 /// Watches over the session until it is over.
-pub(crate) async fn supervise<D: Dial>(line: Arc<Line>, mut dialer: Dialer<D>) {
+pub(crate) fn supervise<D: Dial>(line: Arc<Line>, dialer: Dialer<D>) -> impl Future<Output = ()> + Send {
+    // From now on, and not from the first poll.
+    let hints = line.hints();
+    watch_over(line, dialer, hints)
+}
+
+async fn watch_over<D: Dial>(line: Arc<Line>, mut dialer: Dialer<D>, mut hints: watch::Receiver<u64>) {
     let mut backoff = backoff(&dialer.reconnect);
     loop {
         let since = Instant::now();
         let connection = line.connection();
-        let reason = ended(&line, &connection).await;
+        let reason = ended(&connection, &mut hints).await;
         if line.is_closing() || !verdict::comes_back_after(&reason) {
             return line.end(reason);
         }
@@ -54,7 +60,7 @@ pub(crate) async fn supervise<D: Dial>(line: Arc<Line>, mut dialer: Dialer<D>) {
         }
         line.offline();
         line.event(SessionEvent::Lost(reason.clone()));
-        match reestablish(&line, &mut dialer, &mut backoff, reason).await {
+        match reestablish(&line, &mut dialer, &mut backoff, (&mut hints, reason)).await {
             Ok(opened) => {
                 let lost = connection.lost_calls();
                 let (ticket, resumed) = (opened.ticket().cloned(), opened.is_resumed());
@@ -73,10 +79,9 @@ pub(crate) async fn supervise<D: Dial>(line: Arc<Line>, mut dialer: Dialer<D>) {
 }
 
 /// Waits for the end of the connection, and probes it when another network may be there.
-async fn ended(line: &Line, connection: &Connection) -> CloseReason {
-    let mut hints = line.hints();
+async fn ended(connection: &Connection, hints: &mut watch::Receiver<u64>) -> CloseReason {
     loop {
-        match either(connection.closed(), hint(&mut hints)).await {
+        match either(connection.closed(), hint(hints)).await {
             Either::First(reason) => return reason,
             Either::Second(()) => {
                 if timeout(PROBE, connection.ping()).await.is_err() {
@@ -96,14 +101,13 @@ async fn reestablish<D: Dial>(
     line: &Line,
     dialer: &mut Dialer<D>,
     backoff: &mut Backoff,
-    reason: CloseReason,
+    (hints, reason): (&mut watch::Receiver<u64>, CloseReason),
 ) -> Result<Opened<D::Link>, CloseReason> {
     let mut asked = verdict::asked(&reason);
     let mut cause = Cause::Lost(reason.clone());
     // What the session is told if there is no further attempt.
     let mut last_word = reason;
     let mut phase = line.phase();
-    let mut hints = line.hints();
     let (mut began, mut hinted) = (Instant::now(), false);
     loop {
         if backoff.attempts() >= dialer.reconnect.max_attempts {
@@ -123,7 +127,7 @@ async fn reestablish<D: Dial>(
             if asked.is_some() {
                 // A hint does not take the place of what the server asks for.
                 sleep_until(at).await;
-            } else if let Either::Second(()) = either(sleep_until(at), hint(&mut hints)).await {
+            } else if let Either::Second(()) = either(sleep_until(at), hint(hints)).await {
                 // However often somebody says so.
                 sleep_until(at.min(began + dialer.reconnect.first_delay)).await;
             }
@@ -132,7 +136,7 @@ async fn reestablish<D: Dial>(
         began = Instant::now();
         line.reconnecting(attempt, &cause, None);
         hints.mark_unchanged();
-        let dialed = either(dialer.connect(), hint(&mut hints));
+        let dialed = either(dialer.connect(), hint(hints));
         let error = match unless_closed(&mut phase, dialed).await? {
             Either::First(Ok(opened)) => return Ok(opened),
             Either::First(Err(error)) => error,

@@ -28,6 +28,7 @@ pub(super) fn comes_back_after(reason: &CloseReason) -> bool {
 pub(super) fn comes_back_from(error: &ConnectError, known: bool) -> bool {
     match error {
         ConnectError::Protocol(_) | ConnectError::Unverified => known,
+        ConnectError::Refused(reason) if reason.advice == Advice::Authenticate => false,
         other => other.is_retryable(),
     }
 }
@@ -94,6 +95,7 @@ mod tests {
         assert!(!comes_back_from(&refused(CloseCode::KeyRefused, Advice::None), true));
         assert!(!comes_back_from(&refused(CloseCode::LimitExceeded, Advice::GiveUp), true));
         assert!(!comes_back_from(&ConnectError::Version, true));
+        assert!(!comes_back_from(&refused(CloseCode::GoingAway, Advice::Authenticate), true));
         assert!(comes_back_from(&ConnectError::Unverified, true));
         assert!(!comes_back_from(&ConnectError::Unverified, false));
     }
