@@ -316,7 +316,7 @@ async fn a_client_whose_ticket_is_refused_starts_anew() {
         .unwrap();
     let (address, handle) = (format!("tcp://{}", server.local_addr()), server.handle());
     let running = tokio::spawn(server.run());
-    let client = || Client::builder(address.clone()).server_key(key);
+    let client = || Client::builder(address.clone()).no_reconnect().server_key(key);
 
     let first = client().connect().await.unwrap();
     let ticket = first.ticket().unwrap().clone();
