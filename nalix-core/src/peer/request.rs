@@ -223,10 +223,14 @@ impl<P: Request> RequestFuture<P> {
     fn poll_with(&mut self, cx: &Context<'_>) -> Poll<Received<P>> {
         let unanswered = |result| (result, None);
         let this = self;
+        // Asked first, since most polls are for an answer that has come.
+        if let Stage::Sent(key) = this.stage {
+            return this.wait(key, cx);
+        }
         match std::mem::replace(&mut this.stage, Stage::Done) {
             Stage::Unsent(packet) => {
-                if this.timeout.is_none() && this.deadline.is_none() {
-                    return this.start(packet, None, None, cx).map(unanswered);
+                if this.deadline.is_none() {
+                    return this.start(packet, None, this.timeout, cx).map(unanswered);
                 }
                 let now = Instant::now();
                 // What cannot be represented is as good as for ever.
@@ -243,8 +247,7 @@ impl<P: Request> RequestFuture<P> {
                     this.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
                 this.start(packet, Some(ticket), remaining, cx).map(unanswered)
             }
-            Stage::Sent(key) => this.wait(key, cx),
-            Stage::Turn | Stage::Done => Poll::Pending,
+            Stage::Sent(_) | Stage::Turn | Stage::Done => Poll::Pending,
         }
     }
 
@@ -285,9 +288,16 @@ impl<P: Request> RequestFuture<P> {
         let result = if its_turn && state.can_call(priority, large) {
             self.stage = Stage::Turn;
             let sent = send(&mut state, &packet, &self.attached, (self.deadline, remaining), cx);
+            if let (Ok(Some(key)), None, Some(timeout)) = (&sent, self.deadline, self.timeout) {
+                state.calls.set_timeout(*key, timeout);
+            }
             next = state.next_waiter();
             sent
         } else {
+            if let (None, Some(timeout)) = (self.deadline, self.timeout) {
+                // What cannot be represented is as good as for ever.
+                self.deadline = Instant::now().checked_add(timeout);
+            }
             let ticket = queued.unwrap_or_else(|| {
                 state.waiters.push_caller(cx.waker(), (priority, large), self.deadline, ticket.is_some())
             });
@@ -317,36 +327,44 @@ impl<P: Request> RequestFuture<P> {
         let mut state = shared.lock();
         match state.calls.poll(key, cx.waker()) {
             Poll::Pending => {
+                let deadline = state.calls.deadline(key);
                 drop(state);
-                if self.is_late() {
-                    cancel(shared, key);
+                if is_late(deadline) {
+                    self.stage = Stage::Done;
+                    cancel(&self.connection.shared, key);
                     return Poll::Ready((Err(RequestError::Timeout), None));
                 }
-                self.stage = Stage::Sent(key);
                 Poll::Pending
             }
             Poll::Ready(answer) => {
                 let next = state.next_waiter();
-                let reason = state.closed().cloned();
-                drop(state);
-                if let Some(next) = next {
-                    next.wake();
+                if let Some(Answer::Reply(payload)) = &answer {
+                    // Nearly always, and then there is nothing else to be moved about.
+                    drop(state);
+                    self.stage = Stage::Done;
+                    wake([next]);
+                    return Poll::Ready((read_value(payload), None));
                 }
+                let reason = state.closed().cloned();
+                let deadline = state.calls.deadline(key);
+                drop(state);
+                self.stage = Stage::Done;
+                wake([next]);
                 let (result, entries) = read(answer, reason);
                 // Both sides watch the same deadline. Whoever is first, the caller is told the same.
                 let both =
                     matches!(&result, Err(RequestError::Status(s)) if s.code == Code::DeadlineExceeded);
                 Poll::Ready((
-                    if both && self.is_late() { Err(RequestError::Timeout) } else { result },
+                    if both && is_late(deadline) { Err(RequestError::Timeout) } else { result },
                     entries,
                 ))
             }
         }
     }
+}
 
-    fn is_late(&self) -> bool {
-        self.deadline.is_some_and(|deadline| deadline <= Instant::now())
-    }
+fn is_late(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| deadline <= Instant::now())
 }
 
 impl<P: Request> Drop for RequestFuture<P> {
