@@ -229,11 +229,12 @@ impl<P: Request> RequestFuture<P> {
         }
         match std::mem::replace(&mut this.stage, Stage::Done) {
             Stage::Unsent(packet) => {
+                // The peer should not be told of what is as good as for ever.
+                this.timeout = this.timeout.filter(|&timeout| timeout < FOR_EVER);
                 if this.deadline.is_none() {
                     return this.start(packet, None, this.timeout, cx).map(unanswered);
                 }
                 let now = Instant::now();
-                // What cannot be represented is as good as for ever.
                 let timeout = this.timeout.and_then(|timeout| now.checked_add(timeout));
                 this.deadline = match (this.deadline, timeout) {
                     (Some(a), Some(b)) => Some(a.min(b)),
@@ -295,7 +296,6 @@ impl<P: Request> RequestFuture<P> {
             sent
         } else {
             if let (None, Some(timeout)) = (self.deadline, self.timeout) {
-                // What cannot be represented is as good as for ever.
                 self.deadline = Instant::now().checked_add(timeout);
             }
             let ticket = queued.unwrap_or_else(|| {
@@ -471,3 +471,6 @@ pub(super) fn not_a_reply() -> DecodeError {
 fn read_value<T: Wire, E>(payload: &Bytes) -> Result<T, RequestError<E>> {
     decode_value(payload, &Limits::DEFAULT).map_err(RequestError::Decode)
 }
+
+/// A thousand years.
+const FOR_EVER: Duration = Duration::from_secs(1_000 * 365 * 24 * 60 * 60);
