@@ -2,7 +2,7 @@
 
 use super::{
     driver::Driver,
-    inbox::{Answered, Ticket, kind_of},
+    inbox::{Ticket, kind_of},
 };
 use crate::{
     CallId,
@@ -52,15 +52,15 @@ impl<L: Link> Driver<L> {
             return;
         }
         let mut answered = std::mem::take(&mut self.answered);
-        for answer in answered.drain(..) {
-            self.send_answer(answer);
+        for (ticket, reply) in answered.drain(..) {
+            self.send_answer(&ticket, reply);
         }
         self.answered = answered;
     }
 
     #[inline]
-    pub(super) fn send_answer(&mut self, (ticket, reply): Answered) {
-        let Some(way) = ticket.way() else { return self.drop_answer(&ticket, reply) };
+    pub(super) fn send_answer(&mut self, ticket: &Ticket, reply: Reply) {
+        let Some(way) = ticket.way() else { return self.drop_answer(ticket, reply) };
         if *reply.kind() == ReplyKind::Items {
             return self.send_items(way, reply);
         }

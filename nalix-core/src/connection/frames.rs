@@ -295,8 +295,8 @@ impl<L: Link> Driver<L> {
         if call.route().is_guarded() {
             self.limit_time(&mut call, &mut ticket);
         }
-        if let Some(answered) = self.inbox.start(&mut *self.serving.dispatch, call, ticket) {
-            self.send_answer(answered);
+        if let Some(reply) = self.inbox.start(&mut *self.serving.dispatch, call, &ticket) {
+            self.send_answer(&ticket, reply);
         }
     }
 

@@ -200,12 +200,12 @@ impl Inbox {
         &mut self,
         dispatch: &mut dyn Dispatch,
         call: Call,
-        ticket: Ticket,
-    ) -> Option<Answered> {
+        ticket: &Ticket,
+    ) -> Option<Reply> {
         let stream = call.items().map(|items| (Arc::clone(items), self.window));
         let answer = match caught(|| dispatch.call(call)) {
             Ok(Outcome::Ready(reply)) => reply,
-            Ok(Outcome::Pending(future)) => match self.running.start(future, ticket, stream) {
+            Ok(Outcome::Pending(future)) => match self.running.start(future, *ticket, stream) {
                 Ok(index) => {
                     self.set_place(ticket.id, Place::Running(index));
                     return None;
@@ -214,8 +214,8 @@ impl Inbox {
             },
             Err(panicked) => reply_of(Err(panicked)),
         };
-        self.finish(&ticket);
-        Some((ticket, answer))
+        self.finish(ticket);
+        Some(answer)
     }
 
     /// Forgets a call that has been answered without being started.

@@ -65,6 +65,9 @@ impl<L: Link> Driver<L> {
                         let rest = self.shared.blocked(self.writing.len() - self.at);
                         self.backlog = rest.backlog;
                         self.must_look = rest.again;
+                        if let Some(deadline) = rest.deadline {
+                            self.arm_for(deadline);
+                        }
                         if rest.again {
                             cx.waker().wake_by_ref();
                         }
@@ -95,6 +98,9 @@ impl<L: Link> Driver<L> {
             self.must_look = rest.again;
             if rest.again {
                 cx.waker().wake_by_ref();
+            }
+            if let Some(deadline) = rest.deadline {
+                self.arm_for(deadline);
             }
             if rest.exhausted {
                 return Poll::Ready(Err(worn_out()));

@@ -213,25 +213,37 @@ pub struct Parsed {
 /// Appends a frame's head, without the length that follows it.
 #[inline]
 pub fn put_head(out: &mut Vec<u8>, head: Head) {
-    let mut buf = [0u8; 1 + 5 + 2];
-    let mut n = 1;
+    put_head_and_room(out, head, 0);
+}
+
+/// Appends a frame's head, and `room` bytes for the length that follows it. Returns where those are.
+#[inline]
+pub(crate) fn put_head_and_room(out: &mut Vec<u8>, head: Head, room: usize) -> usize {
     let flag = |set: bool, bit: u8| if set { bit } else { 0 };
-    buf[0] = head.kind.bits()
+    let tag = head.kind.bits()
         | flag(head.metadata, METADATA)
         | flag(head.compressed, COMPRESSED)
         | flag(head.upload, UPLOAD)
         | flag(head.more, MORE);
+    // Put together in a register: to write bytes one by one and copy them at once makes the processor wait.
+    let mut word = u64::from(tag);
+    let mut n = 1;
     if head.kind.has_id() {
-        n += varint::put(u64::from(head.id.get()), &mut buf[n..]);
+        let (bits, len) = varint::short(u64::from(head.id.get()));
+        word |= bits << 8;
+        n += len;
     }
     if head.kind.has_opcode() {
-        buf[n..n + 2].copy_from_slice(&head.opcode.get().to_le_bytes());
+        word |= u64::from(head.opcode.get()) << (8 * n);
         n += 2;
     }
-    // A copy of fixed length needs no call.
     let start = out.len();
-    out.extend_from_slice(&buf);
-    out.truncate(start + n);
+    out.extend_from_slice(&word.to_le_bytes());
+    if n + room > size_of_val(&word) {
+        out.extend_from_slice(&[0; 8]);
+    }
+    out.truncate(start + n + room);
+    start + n
 }
 
 /// Finds the frame that starts at `at` in the body of a record.

@@ -30,20 +30,17 @@ impl Metadata {
 
     /// Writes the block with its length.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let mut block = [0u8; 3 + varint::MAX_LEN];
-        let mut n = 1;
-        if let Some(remaining) = self.remaining {
-            let micros = round_up(remaining);
-            block[1] = REMAINING;
-            block[2] = varint::len(micros) as u8;
-            n = 3 + varint::put(micros, &mut block[3..]);
+        let Some(remaining) = self.remaining else { return out.push(0) };
+        let micros = round_up(remaining);
+        if micros >= varint::SHORT {
+            return encode_long(micros, out);
         }
-        // The block is far below 128 bytes, so its length is one byte.
-        block[0] = n as u8 - 1;
-        // A copy of fixed length needs no call.
+        // Put together in a register, as heads are. The block is far below 128 bytes, so its length is one byte.
+        let (bits, len) = varint::short(micros);
+        let word = (2 + len as u64) | u64::from(REMAINING) << 8 | (len as u64) << 16 | bits << 24;
         let start = out.len();
-        out.extend_from_slice(&block);
-        out.truncate(start + n);
+        out.extend_from_slice(&word.to_le_bytes());
+        out.truncate(start + 3 + len);
     }
 
     /// Writes the block with its length, the user's entries behind what else there is.
@@ -138,6 +135,15 @@ fn round_up(time: Duration) -> u64 {
     time.as_secs().saturating_mul(1_000_000).saturating_add(micros)
 }
 
+/// A block with a time of several hours.
+#[cold]
+fn encode_long(micros: u64, out: &mut Vec<u8>) {
+    let mut block = [0u8; 3 + varint::MAX_LEN];
+    let len = varint::put(micros, &mut block[3..]);
+    block[..3].copy_from_slice(&[2 + len as u8, REMAINING, len as u8]);
+    out.extend_from_slice(&block[..3 + len]);
+}
+
 /// Takes bytes with their length in front.
 #[inline]
 fn take<'a>(input: &mut &'a [u8]) -> Result<&'a [u8], ProtocolError> {
@@ -158,6 +164,18 @@ mod tests {
         super::entries::{MAX_ENTRIES, MAX_KEY},
         *,
     };
+
+    #[test]
+    fn times_of_every_length_round_trip() {
+        for shift in 0..64 {
+            let metadata = Metadata::remaining(Duration::from_micros(u64::MAX >> shift));
+            let mut out = vec![9];
+            metadata.encode(&mut out);
+            out.push(7);
+            let block = Metadata::split(&out[1..]).unwrap();
+            assert_eq!((block.metadata, block.len), (metadata, out.len() - 2), "{shift}");
+        }
+    }
 
     #[test]
     fn remaining_time_round_trips_and_unknown_keys_are_skipped() {

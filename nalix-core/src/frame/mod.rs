@@ -9,6 +9,7 @@ mod failure;
 mod header;
 mod metadata;
 
+pub(crate) use self::header::put_head_and_room;
 pub use self::{
     control::Control,
     entries::{Entries, MAX_ENTRIES, MAX_KEY},

@@ -3,6 +3,7 @@
 use std::{
     fmt,
     task::{Poll, Waker},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -83,6 +84,8 @@ pub(super) struct Calls {
     slots: Vec<Slot>,
     free: Vec<u32>,
     max: usize,
+    /// Calls whose time runs from when the clock is next read: one reading for all that were made since the last.
+    undated: Vec<(Key, Duration)>,
     /// Answers that nobody waited for any more.
     pub(super) late: u64,
 }
@@ -93,6 +96,8 @@ struct Slot {
     /// How the request has gone and its answer must come. It stays when the caller goes: an answer in the clear, which
     /// anyone can forge, must not free the id for the next call to get the true one.
     cover: Cover,
+    /// Until when the caller waits, if that is known yet. It stays when the call is over, for the caller to look at.
+    deadline: Option<Instant>,
     state: State,
 }
 
@@ -117,7 +122,6 @@ enum State {
     Waiting {
         /// `None` until the caller has been polled after the request was appended.
         waker: Waker,
-        deadline: Option<Instant>,
         /// Where the request's frame starts in the stream of bytes sent.
         position: u64,
     },
@@ -130,7 +134,7 @@ enum State {
 
 impl Calls {
     pub(super) fn new(max: usize) -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), max, late: 0 }
+        Self { slots: Vec::new(), free: Vec::new(), max, undated: Vec::new(), late: 0 }
     }
 
     /// How many slots are taken.
@@ -150,21 +154,55 @@ impl Calls {
 
     /// Takes a slot. Must not be called when full.
     pub(super) fn insert(&mut self, waker: Waker, deadline: Option<Instant>, cover: Cover) -> Key {
-        let state = State::Waiting { waker, deadline, position: u64::MAX };
+        let state = State::Waiting { waker, position: u64::MAX };
         match self.free.pop() {
             Some(index) => {
                 let slot = &mut self.slots[index as usize];
                 slot.state = state;
                 slot.cover = cover;
+                slot.deadline = deadline;
                 Key { index, generation: slot.generation }
             }
             None => {
                 // The maximum is a u32 on the wire, so the index is one too.
                 let index = self.slots.len() as u32;
-                self.slots.push(Slot { generation: 0, cover, state });
+                self.slots.push(Slot { generation: 0, cover, deadline, state });
                 Key { index, generation: 0 }
             }
         }
+    }
+
+    /// Lets a call wait for so long from when [`Calls::date`] is next called.
+    #[inline]
+    pub(super) fn set_timeout(&mut self, key: Key, timeout: Duration) {
+        self.undated.push((key, timeout));
+    }
+
+    /// Whether a call waits whose deadline is not known yet.
+    #[inline]
+    pub(super) fn has_undated(&self) -> bool {
+        !self.undated.is_empty()
+    }
+
+    /// Gives the calls that have a timeout their deadlines, and returns the earliest.
+    pub(super) fn date(&mut self, now: Instant) -> Option<Instant> {
+        let mut earliest: Option<Instant> = None;
+        for (key, timeout) in self.undated.drain(..) {
+            let Some(slot) = self.slots.get_mut(key.index as usize) else { continue };
+            // What cannot be represented is as good as for ever.
+            if let Some(deadline) = now.checked_add(timeout)
+                && slot.generation == key.generation
+            {
+                slot.deadline = Some(deadline);
+                earliest = Some(earliest.map_or(deadline, |known| known.min(deadline)));
+            }
+        }
+        earliest
+    }
+
+    /// Until when the caller waits; also for a call that is over, before anything else happens to the table.
+    pub(super) fn deadline(&self, key: Key) -> Option<Instant> {
+        self.slots.get(key.index as usize).and_then(|slot| slot.deadline)
     }
 
     /// Notes where the request's frame starts.
@@ -309,11 +347,11 @@ impl Calls {
     pub(super) fn expire(&mut self, now: Instant, wakers: &mut Vec<Waker>) -> Option<Instant> {
         let mut next: Option<Instant> = None;
         for slot in &mut self.slots {
-            if let State::Waiting { waker, deadline: Some(deadline), .. } = &slot.state {
-                if *deadline <= now {
+            if let (State::Waiting { waker, .. }, Some(deadline)) = (&slot.state, slot.deadline) {
+                if deadline <= now {
                     wakers.push(waker.clone());
                 } else {
-                    next = Some(next.map_or(*deadline, |n| n.min(*deadline)));
+                    next = Some(next.map_or(deadline, |n| n.min(deadline)));
                 }
             }
         }
@@ -412,6 +450,37 @@ mod tests {
         assert!(answer(&mut calls, b.id(), 3).is_some());
         let c = calls.insert(Waker::noop().clone(), None, Cover::Plain);
         assert!(caller(calls.answer(c.id(), Cover::Sealed, reply(4)).unwrap()).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timeout_counts_from_the_next_look_at_the_clock_and_not_for_the_next_user_of_the_slot() {
+        let mut calls = Calls::new(4);
+        let mut wakers = Vec::new();
+        let now = Instant::now();
+        let [second, hour] = [1, 3600].map(Duration::from_secs);
+        let a = calls.insert(Waker::noop().clone(), None, Cover::Plain);
+        calls.set_timeout(a, second);
+        let b = calls.insert(Waker::noop().clone(), None, Cover::Plain);
+        calls.set_timeout(b, Duration::MAX);
+        assert!(calls.has_undated());
+        assert_eq!(calls.deadline(a), None);
+        assert_eq!(calls.expire(now + hour, &mut wakers), None);
+        assert_eq!(calls.date(now), Some(now + second));
+        assert_eq!((calls.deadline(a), calls.deadline(b)), (Some(now + second), None));
+        assert!(!calls.has_undated());
+        assert_eq!(calls.expire(now, &mut wakers), Some(now + second));
+        assert!(wakers.is_empty());
+        assert_eq!(calls.expire(now + second, &mut wakers), None);
+        assert_eq!(wakers.len(), 1);
+        // Answered, read and used again before the clock is read.
+        let c = calls.insert(Waker::noop().clone(), None, Cover::Plain);
+        calls.set_timeout(c, second);
+        answer(&mut calls, c.id(), 0);
+        assert!(calls.poll(c, Waker::noop()).is_ready());
+        let d = calls.insert(Waker::noop().clone(), None, Cover::Plain);
+        assert_eq!(c.id(), d.id());
+        assert_eq!(calls.date(now), None);
+        assert_eq!(calls.deadline(d), None);
     }
 
     #[test]

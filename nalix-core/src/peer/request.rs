@@ -287,14 +287,19 @@ impl<P: Request> RequestFuture<P> {
     fn poll_with(&mut self, cx: &Context<'_>) -> Poll<Received<P>> {
         let unanswered = |result| (result, None);
         let this = self;
+        // Asked first, since most polls are for an answer that has come.
+        if let Stage::Sent(key, _) = this.stage {
+            return this.wait(key, cx);
+        }
         match std::mem::replace(&mut this.stage, Stage::Done(None)) {
             Stage::Unsent(packet) => {
-                if this.timeout.is_none() && this.deadline.is_none() {
-                    return this.start(packet, None, None, cx).map(unanswered);
+                // The peer should not be told of what is as good as for ever.
+                this.timeout = this.timeout.filter(|&timeout| timeout < FOR_EVER);
+                if this.deadline.is_none() {
+                    return this.start(packet, None, this.timeout, cx).map(unanswered);
                 }
                 let now = Instant::now();
-                // What cannot be represented is as good as for ever.
-                let timeout = this.timeout.take().and_then(|timeout| now.checked_add(timeout));
+                let timeout = this.timeout.and_then(|timeout| now.checked_add(timeout));
                 this.deadline = match (this.deadline, timeout) {
                     (Some(a), Some(b)) => Some(a.min(b)),
                     (a, b) => a.or(b),
@@ -307,12 +312,11 @@ impl<P: Request> RequestFuture<P> {
                     this.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
                 this.start(packet, Some(ticket), remaining, cx).map(unanswered)
             }
-            Stage::Sent(key, kept) => this.wait(key, kept, cx),
-            Stage::Turn => Poll::Pending,
             done @ Stage::Done(_) => {
                 this.stage = done;
                 Poll::Pending
             }
+            Stage::Sent(..) | Stage::Turn => Poll::Pending,
         }
     }
 
@@ -357,10 +361,16 @@ impl<P: Request> RequestFuture<P> {
         let result = if its_turn && state.can_call(priority, large) {
             self.stage = Stage::Turn;
             let sent = send(&mut state, &packet, &self.attached, (self.deadline, remaining), cx);
+            if let (Ok(Some(key)), None, Some(timeout)) = (&sent, self.deadline, self.timeout) {
+                state.calls.set_timeout(*key, timeout);
+            }
             next = state.next_waiter();
             kept = self.keeps.then_some(packet);
             sent
         } else {
+            if let (None, Some(timeout)) = (self.deadline, self.timeout) {
+                self.deadline = Instant::now().checked_add(timeout);
+            }
             let ticket = queued.unwrap_or_else(|| {
                 state.waiters.push_caller(cx.waker(), (priority, large), self.deadline, ticket.is_some())
             });
@@ -385,43 +395,59 @@ impl<P: Request> RequestFuture<P> {
         Poll::Pending
     }
 
-    fn wait(&mut self, key: Key, kept: Option<P>, cx: &Context<'_>) -> Poll<Received<P>> {
+    /// Takes the packet out, if it is kept.
+    fn kept(&mut self) -> Option<P> {
+        match &mut self.stage {
+            Stage::Sent(_, kept) => kept.take(),
+            _ => None,
+        }
+    }
+
+    fn wait(&mut self, key: Key, cx: &Context<'_>) -> Poll<Received<P>> {
         let shared = &*self.connection.shared;
         let mut state = shared.lock();
         match state.calls.poll(key, cx.waker()) {
             Poll::Pending => {
+                let deadline = state.calls.deadline(key);
                 drop(state);
-                if self.is_late() {
-                    cancel(shared, key);
-                    self.stage = Stage::Done(kept);
+                if is_late(deadline) {
+                    self.stage = Stage::Done(self.kept());
+                    cancel(&self.connection.shared, key);
                     return Poll::Ready((Err(RequestError::Timeout), None));
                 }
-                self.stage = Stage::Sent(key, kept);
                 Poll::Pending
             }
             Poll::Ready(answer) => {
                 let next = state.next_waiter();
-                let reason = state.closed().cloned();
-                drop(state);
-                if let Some(next) = next {
-                    next.wake();
+                if let Some(Answer::Reply(payload)) = &answer {
+                    // Nearly always, and then there is nothing else to be moved about.
+                    drop(state);
+                    self.stage = Stage::Done(None);
+                    wake([next]);
+                    return Poll::Ready((read_value(payload), None));
                 }
-                self.stage = Stage::Done(kept);
+                let reason = state.closed().cloned();
+                let deadline = state.calls.deadline(key);
+                drop(state);
+                self.stage = Stage::Done(self.kept());
+                // For those who make the call again.
+                self.deadline = self.deadline.or(deadline);
+                wake([next]);
                 let (result, entries) = read(answer, reason);
                 // Both sides watch the same deadline. Whoever is first, the caller is told the same.
                 let both =
                     matches!(&result, Err(RequestError::Status(s)) if s.code == Code::DeadlineExceeded);
                 Poll::Ready((
-                    if both && self.is_late() { Err(RequestError::Timeout) } else { result },
+                    if both && is_late(deadline) { Err(RequestError::Timeout) } else { result },
                     entries,
                 ))
             }
         }
     }
+}
 
-    fn is_late(&self) -> bool {
-        self.deadline.is_some_and(|deadline| deadline <= Instant::now())
-    }
+fn is_late(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| deadline <= Instant::now())
 }
 
 impl<P: Request> Drop for RequestFuture<P> {
@@ -528,3 +554,6 @@ pub(super) fn not_a_reply() -> DecodeError {
 fn read_value<T: Wire, E>(payload: &Bytes) -> Result<T, RequestError<E>> {
     decode_value(payload, &Limits::DEFAULT).map_err(RequestError::Decode)
 }
+
+/// A thousand years.
+const FOR_EVER: Duration = Duration::from_secs(1_000 * 365 * 24 * 60 * 60);

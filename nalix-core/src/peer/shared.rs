@@ -144,6 +144,8 @@ pub(crate) struct Rest {
     pub(crate) exhausted: bool,
     /// Whether there is more to take: fragments, or what waits for them.
     pub(crate) more: bool,
+    /// The earliest deadline of the calls that are new since, if it is earlier than all others.
+    pub(crate) deadline: Option<Instant>,
 }
 
 impl Shared {
@@ -292,7 +294,12 @@ impl Shared {
     /// Writes what is in the outbox right here, if that is the request of a lone caller and the driver sleeps: waking it
     /// for this would take longer than the write. Returns whether the driver need not be woken.
     pub(super) fn write_directly(&self, state: &mut State) -> bool {
-        let alone = state.calls.in_flight() == 1 && !state.awake && !state.has_commands();
+        let alone = state.calls.in_flight() == 1 && !state.awake;
+        if alone && state.direct.is_some() {
+            // The driver does not come by.
+            state.deadline = state.date_calls().or(state.deadline);
+        }
+        let alone = alone && !state.has_commands();
         let Some(direct) = state.direct.as_ref().filter(|_| alone) else { return false };
         if self.writing.load(Ordering::Acquire) {
             return false;
@@ -429,11 +436,12 @@ fn rest(mut state: MutexGuard<'_, State>) -> Rest {
     let waiter = state.next_waiter();
     let exhausted = state.out.is_exhausted();
     let more = !state.out.is_empty() || !state.latest.is_empty() || state.flows.has_unsent();
+    let deadline = state.date_calls();
     drop(state);
     if let Some(waiter) = waiter {
         waiter.wake();
     }
-    Rest { again, backlog, exhausted, more }
+    Rest { again, backlog, exhausted, more, deadline }
 }
 
 impl State {
@@ -486,6 +494,19 @@ impl State {
 
     fn has_commands(&self) -> bool {
         self.commands.is_some() || self.deadline.is_some()
+    }
+
+    /// Gives the calls that have a timeout their deadlines, and returns the earliest if it is news.
+    fn date_calls(&mut self) -> Option<Instant> {
+        if !self.calls.has_undated() {
+            return None;
+        }
+        let deadline = self.calls.date(Instant::now())?;
+        if self.known_deadline.is_some_and(|known| known <= deadline) {
+            return None;
+        }
+        self.known_deadline = Some(deadline);
+        Some(deadline)
     }
 
     /// Tells the driver of a deadline.

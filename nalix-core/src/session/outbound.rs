@@ -257,12 +257,9 @@ impl Outbound {
         out.open_record(cover);
         let position = out.taken + out.buf.len() as u64;
         let head = Head { metadata: !metadata.is_empty() || entries.is_some(), ..head };
-        frame::put_head(&mut out.buf, head);
-
         // The length goes in front of what has not been written yet: leave as many bytes as it will probably take.
-        let len_at = out.buf.len();
         let room = varint::len(hint as u64).min(5);
-        out.buf.extend_from_slice(&[0; 5][..room]);
+        let len_at = frame::put_head_and_room(&mut out.buf, head, room);
         if head.metadata {
             match entries {
                 None => metadata.encode(&mut out.buf),

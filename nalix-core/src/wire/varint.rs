@@ -30,6 +30,25 @@ pub fn put(mut value: u64, out: &mut [u8]) -> usize {
     n + 1
 }
 
+/// The bytes of a value below [`SHORT`], the first in the lowest bits, and how many they are: for those who put several
+/// things together and write them at once.
+#[inline]
+pub(crate) const fn short(value: u64) -> (u64, usize) {
+    debug_assert!(value < SHORT);
+    let n = len(value);
+    let spread = (value & 0x7f)
+        | (value & 0x7f << 7) << 1
+        | (value & 0x7f << 14) << 2
+        | (value & 0x7f << 21) << 3
+        | (value & 0x7f << 28) << 4;
+    // All bytes but the last say that one more follows.
+    let more = 0x80_8080_8080 & ((1 << (8 * (n - 1))) - 1);
+    (spread | more, n)
+}
+
+/// Values from here on take more than five bytes.
+pub(crate) const SHORT: u64 = 1 << 35;
+
 /// Takes a varint off the front of `input`.
 ///
 /// # Errors
@@ -142,6 +161,10 @@ mod tests {
                 assert_eq!(n, len(value), "{value}");
                 assert_eq!(split(&buf[..n]), Ok((value, &[][..])));
                 assert_eq!(unzigzag(zigzag(value as i64)), value as i64);
+                if value < SHORT {
+                    let (bits, len) = short(value);
+                    assert_eq!(bits.to_le_bytes()[..len], buf[..n], "{value}");
+                }
             }
         }
     }
