@@ -5,22 +5,22 @@ mod connect;
 mod error;
 mod io;
 
-use std::{fmt, sync::Arc};
+use std::fmt;
 
 use tokio::time::Instant;
 
 use self::error::farewell;
 pub use self::{
     accept::{accept, accept_unless, refuse},
-    connect::{connect, connect_early},
+    connect::{connect, connect_attached, connect_early},
     error::ConnectError,
 };
 use super::Options;
 use crate::{
     error::ProtocolError,
-    handshake::{PublicKey, Secrets, SessionTicket, Terms},
+    handshake::{Attach, PublicKey, Secrets, SessionTicket, Terms},
     link::Link,
-    peer::{Number, Resumption, Setup, Shared},
+    peer::{Kept, Number, Resumption, Setup},
     record::RecordKind,
     registry,
     session::{Inbound, Outbound},
@@ -30,10 +30,26 @@ use crate::{
 pub struct Established<L> {
     pub(super) link: L,
     pub(super) inbound: Inbound,
-    pub(super) shared: Arc<Shared>,
+    pub(super) outbound: Outbound,
+    pub(super) setup: Setup,
+    /// The session that the peer opens here, or wants to go on with, on a connection that outlives its links.
+    pub(super) lasting: Option<Lasting>,
     ticket: Option<SessionTicket>,
     resumed: bool,
     early_sent: bool,
+}
+
+/// What is known of a session that outlives its links when a link is there.
+#[derive(Debug)]
+pub(super) enum Lasting {
+    /// We are to open one.
+    Open,
+    /// The peer opens one, and has not said which, or has.
+    Opened(Option<Kept>),
+    /// The peer wants to go on with this one.
+    Asked(Attach),
+    /// The peer goes on with the one that was asked for, of which it has handled this many bytes.
+    Attached(u64),
 }
 
 impl<L> Established<L> {
@@ -47,6 +63,26 @@ impl<L> Established<L> {
         self.ticket.as_ref()
     }
 
+    /// The session that the peer asks to go on with. Whoever accepts looks it up and gives this to its
+    /// [`Anchor`](super::Anchor); if there is none, a new one is opened by [`Driver::new`](super::Driver::new).
+    pub fn attach(&self) -> Option<&Attach> {
+        match &self.lasting {
+            Some(Lasting::Asked(attach)) => Some(attach),
+            _ => None,
+        }
+    }
+
+    /// Whether the peer goes on with the session that [`connect_attached`] has asked for. It is to be given to its
+    /// [`Anchor`](super::Anchor) then.
+    pub fn is_attached(&self) -> bool {
+        matches!(self.lasting, Some(Lasting::Attached(_)))
+    }
+
+    /// The key that the peer has proven to have.
+    pub fn peer_key(&self) -> Option<PublicKey> {
+        self.setup.peer_key
+    }
+
     /// Whether the frames given to [`connect_early`] went with the hello.
     pub fn early_sent(&self) -> bool {
         self.early_sent
@@ -55,7 +91,7 @@ impl<L> Established<L> {
 
 impl<L> fmt::Debug for Established<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Established").field("shared", &self.shared).finish_non_exhaustive()
+        f.debug_struct("Established").field("setup", &self.setup).finish_non_exhaustive()
     }
 }
 
@@ -108,8 +144,7 @@ pub(super) fn settle<L: Link>(
         push_queue: options.push_queue,
         streams: options.streams(),
     };
-    let shared = Arc::new(Shared::new(setup, outbound));
-    Established { link, inbound, shared, ticket: None, resumed, early_sent: false }
+    Established { link, inbound, outbound, setup, lasting: None, ticket: None, resumed, early_sent: false }
 }
 
 fn unexpected(kind: RecordKind) -> ConnectError {
