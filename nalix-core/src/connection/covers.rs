@@ -105,6 +105,7 @@ fn driver(sealing: Sealing) -> (Connection, Driver<MemoryLink>, Arc<AtomicU32>) 
         window_in: 100,
         compression_out: false,
         compression_in: false,
+        lasting: false,
         sealing,
     };
     // Neither seals anything, so that a test can say what was sealed.

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::{
     Established, Options, RouterCell, Serving,
+    anchor::{Away, Slot},
     blame::code_of,
     inbox::{Answered, Inbox},
     liveness::Liveness,
@@ -38,7 +39,15 @@ use crate::{
 /// Dropping it ends the connection without a word to the peer; everyone who waits on it is told.
 #[must_use = "a connection does nothing unless its driver is polled"]
 pub struct Driver<L> {
-    pub(super) link: L,
+    /// `None` while the session waits for another.
+    pub(super) link: Option<L>,
+    /// Where another link comes in, if the session outlives them.
+    pub(super) slot: Option<Arc<Slot<L>>>,
+    pub(super) away: Option<Away>,
+    /// The number of the link, as the side that connects counts them.
+    pub(super) epoch: u32,
+    /// Up to where the peer's frames have been acknowledged.
+    pub(super) acknowledged: u64,
     pub(super) inbound: Inbound,
     pub(super) shared: Arc<Shared>,
     pub(super) context: controller::Context,
@@ -102,17 +111,31 @@ impl<L> fmt::Debug for Driver<L> {
 
 impl<L: Link> Driver<L> {
     /// Takes an established connection over. The handle may be used before the driver is first polled.
-    pub fn new(established: Established<L>, serving: Serving, options: &Options) -> (Connection, Self) {
-        let Established { link, inbound, shared, .. } = established;
+    pub fn new(
+        mut established: Established<L>,
+        serving: Serving,
+        options: &Options,
+    ) -> (Connection, Self) {
+        let options = options.clone().in_range();
+        let kept = Self::open_session(&mut established, &options);
+        let Established { link, inbound, outbound, setup, .. } = established;
+        let shared = Arc::new(Shared::new(setup, outbound));
+        if let Some(kept) = kept {
+            // Nobody has set it yet.
+            drop(shared.kept.set(kept));
+        }
         let connection = Connection::new(Arc::clone(&shared));
         let router = serving.router.clone();
         let context =
             controller::Context::new(connection.clone(), Arc::clone(router.states()), Limits::DEFAULT);
-        let options = options.clone().in_range();
         let terms = &shared.setup.terms;
         let inbox = Inbox::new(router.lanes(), terms.calls_in, terms.window_out, options.large_outbox);
         let mut driver = Self {
-            link,
+            link: Some(link),
+            slot: None,
+            away: None,
+            epoch: 0,
+            acknowledged: 0,
             inbound,
             shared,
             context,
@@ -191,7 +214,7 @@ impl<L: Link> Driver<L> {
                 if commands.abort {
                     return Poll::Ready(CloseReason::new(CloseCode::GoingAway, "cut off"));
                 }
-                self.obey(*commands);
+                self.obey(*commands, cx);
             }
         }
         if self.timer.fired()
@@ -260,6 +283,7 @@ impl<L: Link> Driver<L> {
         }
         self.put_off = false;
         self.send_parts();
+        self.acknowledge();
         self.inbound.set_held(self.inbox.held());
         self.close_when_drained();
         let flushed = self.poll_flush(cx);
@@ -279,7 +303,13 @@ impl<L: Link> Driver<L> {
     }
 
     /// Does what the handles have asked for.
-    fn obey(&mut self, commands: Commands) {
+    fn obey(&mut self, commands: Commands, cx: &mut Context<'_>) {
+        if commands.attach {
+            self.take_link(cx);
+        }
+        if commands.detach {
+            self.detach(&CloseReason::new(CloseCode::Lost, "given up"));
+        }
         if commands.serve
             && let Some(cell) = &self.replacement
         {
@@ -368,7 +398,9 @@ impl<L: Link> Driver<L> {
             let message = format!("the peer does not read: {waiting} bytes are waiting");
             return Some(CloseReason::new(CloseCode::SlowConsumer, message));
         }
-        self.check_liveness(now);
+        if let Some(reason) = self.gave_up(now).or_else(|| self.check_liveness(now)) {
+            return Some(reason);
+        }
         if self.phase.until().is_some_and(|until| until <= now) {
             match &self.phase {
                 Phase::Open => {}
@@ -382,7 +414,8 @@ impl<L: Link> Driver<L> {
     }
 
     fn arm(&mut self, cx: &mut Context<'_>) {
-        if let Some(until) = self.phase.until() {
+        let away = self.away.as_ref().and_then(|away| away.until);
+        for until in [self.phase.until(), away].into_iter().flatten() {
             self.timer.arm(until);
         }
         if let Some(since) = self.stalled
@@ -463,6 +496,9 @@ impl<L> Driver<L> {
 
     fn end(&mut self, reason: &CloseReason) {
         self.ended = true;
+        if let Some(slot) = &self.slot {
+            slot.close();
+        }
         self.shared.end(reason, self.written);
         // Handlers hold what they borrowed until they are dropped, and their destructors are user code.
         self.inbox.stop_all();
@@ -479,6 +515,10 @@ impl<L: Link + Unpin> Future for Driver<L> {
         let this = self.get_mut();
         let polled = this.poll_turn(cx);
         if let Poll::Ready(reason) = &polled {
+            if this.detach(reason) {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             this.end(reason);
         }
         polled

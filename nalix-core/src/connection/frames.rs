@@ -107,12 +107,16 @@ impl<L: Link> Driver<L> {
                 }
                 self.liveness.was_pinged();
                 self.append(Cover::Sealed, Head::plain(FrameKind::Pong), &Raw(&frame.payload));
+                self.acknowledge_now();
             }
             FrameKind::Pong => {
                 self.check_cover(cover, "pong or ack")?;
                 self.handle_pong(&frame.payload);
             }
-            FrameKind::Ack => self.check_cover(cover, "pong or ack")?,
+            FrameKind::Ack => {
+                self.check_cover(cover, "pong or ack")?;
+                self.handle_ack(frame)?;
+            }
             FrameKind::Control => {
                 self.check_cover(cover, "control message")?;
                 let control = Control::decode(&frame.payload)
@@ -123,8 +127,9 @@ impl<L: Link> Driver<L> {
                         tracing::debug!(?within, "the peer is about to close");
                         self.shared.peer_drains(within);
                     }
-                    Control::Ready => {}
+                    message if message.is_of_link() => self.handle_link_message(message)?,
                     Control::Unknown(kind) => tracing::debug!(kind, "unknown control message"),
+                    _ => {}
                 }
             }
             // Kinds that this version does not serve get an answer where there is somebody to hear it.

@@ -107,6 +107,18 @@ impl Liveness {
         self.used = now;
     }
 
+    /// Whether somebody waits for a round trip to be measured.
+    pub(super) fn is_awaited(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Another link is there.
+    pub(super) fn restart(&mut self, now: Instant) {
+        (self.heard, self.suspected, self.pinged) = (now, false, false);
+        // The answer to it was lost, or comes over this link; whoever waits for it waits for the next.
+        self.ping = None;
+    }
+
     /// Nobody waits any more.
     pub(super) fn end(&mut self) {
         self.waiting = Vec::new();
@@ -171,9 +183,10 @@ impl<L: Link> Driver<L> {
     }
 
     /// Does what is due. Called when the timer has fired, whatever for.
-    pub(super) fn check_liveness(&mut self, now: Instant) {
-        if self.phase.is_closing() || !self.liveness.is_watching() {
-            return;
+    /// Returns why the link is lost, if the peer is not there any more and the session may go on over another.
+    pub(super) fn check_liveness(&mut self, now: Instant) -> Option<CloseReason> {
+        if self.phase.is_closing() || !self.liveness.is_watching() || self.link.is_none() {
+            return None;
         }
         if self.liveness.idle_timeout.is_some() && self.is_used() {
             self.liveness.used(now);
@@ -190,17 +203,23 @@ impl<L: Link> Driver<L> {
             Due::Unheard => {
                 let waited = self.liveness.keep_alive_timeout;
                 let message = format!("the peer has not answered a ping in {waited:?}");
+                if self.outlives_link() {
+                    return Some(CloseReason::new(CloseCode::Lost, message));
+                }
                 let reason = CloseReason::new(CloseCode::KeepAliveTimeout, message);
-                return self.close(reason.with_advice(Advice::Reconnect));
+                self.close(reason.with_advice(Advice::Reconnect));
+                return None;
             }
             Due::Unused => {
                 let reason = CloseReason::new(CloseCode::IdleTimeout, "nothing was said for too long");
-                return self.close(reason.with_advice(Advice::Reconnect));
+                self.close(reason.with_advice(Advice::Reconnect));
+                return None;
             }
         }
         if let Some(at) = self.liveness.due() {
             self.arm_for(at);
         }
+        None
     }
 
     /// Whether something of the application's is under way, or has been put into the outbox since this was last asked.
@@ -211,6 +230,7 @@ impl<L: Link> Driver<L> {
     fn send_ping(&mut self, now: Instant) {
         let number = self.liveness.begin(now);
         self.append(Cover::Sealed, Head::plain(FrameKind::Ping), &number);
+        self.acknowledge_now();
     }
 
     /// Sends a ping for those who want to know how long it takes, unless one is on its way.

@@ -4,6 +4,8 @@
 //! It is a state machine polled by hand and never awaits a write while it could read: two peers that both write
 //! would wait for each other.
 
+mod acknowledge;
+mod anchor;
 mod answers;
 mod blame;
 mod cell;
@@ -36,7 +38,10 @@ pub use self::{
     cell::RouterCell,
     dispatch::{Dispatch, Layered, Serving},
     driver::Driver,
-    establish::{ConnectError, Established, accept, accept_unless, connect, connect_early, refuse},
+    anchor::{Anchor, Refused, Why},
+    establish::{
+        ConnectError, Established, accept, accept_unless, connect, connect_attached, connect_early, refuse,
+    },
     hooks::run_disconnected,
     options::Options,
 };

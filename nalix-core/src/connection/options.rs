@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    handshake::{Contracts, Params},
+    handshake::{Contracts, Lasting, Params},
     peer::StreamLimits,
     session::MAX_MESSAGE,
     setters::setters,
@@ -145,6 +145,18 @@ pub struct Options {
     /// are given one. Default 30 s; `None` waits for ever. Zero
     /// fails every request that does not say otherwise, before it is sent.
     pub request_timeout: Option<Duration>,
+    /// How many bytes that were sent and are not acknowledged are kept, so that the session can go on over another link when its
+    /// own is lost. Default 256 KiB. The peer learns whether there are any in the handshake, and keeps as many of its own as it
+    /// likes if it does, too.
+    ///
+    /// Too low makes sessions start anew that lose their link while much is on its way; too high lets each connection take that
+    /// much memory. Zero lets sessions end with their links.
+    pub resume_log: usize,
+    /// How long a session is kept without a link. Default 30 s. The side that accepts decides; the other is told.
+    ///
+    /// Too low ends the sessions of clients that are away for longer; too high keeps what clients hold that never come back.
+    /// Zero ends them at once.
+    pub resume_grace: Duration,
     /// The longest that a handler may run for a request, whatever the caller allows. Default `None`: as long as the
     /// caller waits. Zero refuses every request.
     pub max_deadline: Option<Duration>,
@@ -174,6 +186,8 @@ impl Default for Options {
             keep_alive_timeout: Duration::from_secs(15),
             idle_timeout: None,
             request_timeout: Some(Duration::from_secs(30)),
+            resume_log: 256 << 10,
+            resume_grace: Duration::from_secs(30),
             max_deadline: None,
         }
     }
@@ -204,6 +218,7 @@ impl Options {
         let window = self.streams().first_window(self.max_calls);
         let mut params = Params::new(self.max_message, self.max_calls, contracts).with_streams(window);
         (params.max_send, params.compression) = (self.max_send, self.compression);
+        params.lasting = if self.resume_log > 0 { Lasting::New } else { Lasting::No };
         params
     }
 }
@@ -234,6 +249,8 @@ crate::__section!(Options {
     keep_alive_timeout: |raw| crate::config::time(raw, Duration::ZERO),
     idle_timeout: |raw| crate::config::optional_time(raw, Duration::ZERO),
     request_timeout: |raw| crate::config::optional_time(raw, Duration::ZERO),
+    resume_log: |raw| crate::config::size(raw, 0, usize::MAX),
+    resume_grace: |raw| crate::config::time(raw, Duration::ZERO),
     max_deadline: |raw| crate::config::optional_time(raw, Duration::ZERO),
 });
 
@@ -259,6 +276,8 @@ setters!(Options {
     keep_alive_timeout: Duration,
     idle_timeout: impl Into<Option<Duration>>,
     request_timeout: impl Into<Option<Duration>>,
+    resume_log: usize,
+    resume_grace: Duration,
     max_deadline: impl Into<Option<Duration>>,
 });
 
@@ -292,6 +311,8 @@ mod tests {
             .keep_alive_timeout(secs(18))
             .idle_timeout(secs(19))
             .request_timeout(None)
+            .resume_log(20)
+            .resume_grace(secs(21))
             .max_deadline(secs(16));
         let expected = Options {
             max_message: 1,
@@ -315,6 +336,8 @@ mod tests {
             keep_alive_timeout: secs(18),
             idle_timeout: Some(secs(19)),
             request_timeout: None,
+            resume_log: 20,
+            resume_grace: secs(21),
             max_deadline: Some(secs(16)),
         };
         assert_eq!(chained, expected);

@@ -13,7 +13,8 @@ use crate::{
 
 impl<L: Link> Driver<L> {
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let read = self.link.poll_read(cx, self.inbound.buffer());
+        let Some(link) = &mut self.link else { return Poll::Pending };
+        let read = link.poll_read(cx, self.inbound.buffer());
         if let Poll::Ready(Ok(n)) = read {
             self.inbound.received(n);
         }

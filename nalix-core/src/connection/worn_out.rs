@@ -38,6 +38,7 @@ async fn pair(there: u64, back: u64) -> (Connection, tokio::task::JoinHandle<Clo
         window_in: 0,
         compression_out: false,
         compression_in: false,
+        lasting: false,
         sealing: Sealing::All,
     };
     let (near, far) = memory::pair(1 << 16);

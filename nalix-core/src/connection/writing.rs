@@ -41,12 +41,18 @@ impl<L: Link> Driver<L> {
         if self.writing.is_empty() && !self.must_look {
             return Poll::Ready(Ok(()));
         }
+        if self.link.is_none() {
+            // What there is to send waits for another link.
+            self.rest_without_link(cx);
+            return Poll::Pending;
+        }
         let mut done = false;
         let mut more = false;
         let mut taken = 0;
         loop {
             while let Some(rest) = self.writing.get(self.at..).filter(|rest| !rest.is_empty()) {
-                match self.link.poll_write(cx, rest) {
+                let Some(link) = &mut self.link else { return Poll::Pending };
+                match link.poll_write(cx, rest) {
                     Poll::Ready(Ok(0)) => return Poll::Ready(Err(lost(&io::ErrorKind::WriteZero.into()))),
                     Poll::Ready(Ok(n)) => {
                         self.at += n;
@@ -112,12 +118,27 @@ impl<L: Link> Driver<L> {
         }
     }
 
+    fn rest_without_link(&mut self, cx: &mut Context<'_>) {
+        let rest = self.shared.blocked(0);
+        (self.backlog, self.must_look) = (rest.backlog, rest.again);
+        if let Some(deadline) = rest.deadline {
+            self.arm_for(deadline);
+        }
+        if rest.again {
+            cx.waker().wake_by_ref();
+        }
+    }
+
     /// Goes on with a close that this side has begun.
     pub(super) fn poll_close(&mut self, cx: &mut Context<'_>, flushed: bool) -> Option<CloseReason> {
         if let Phase::Closing { reason, until } = &self.phase
             && flushed
         {
-            match self.link.poll_close(cx) {
+            let closed = match &mut self.link {
+                Some(link) => link.poll_close(cx),
+                None => Poll::Ready(Ok(())),
+            };
+            match closed {
                 Poll::Pending => return None,
                 Poll::Ready(Err(_)) => return Some(reason.clone()),
                 Poll::Ready(Ok(())) => {

@@ -8,6 +8,7 @@ mod entries;
 mod failure;
 mod header;
 mod metadata;
+mod token;
 
 pub(crate) use self::header::put_head_and_room;
 pub use self::{
@@ -16,6 +17,7 @@ pub use self::{
     failure::{decode_failure, encode_application, encode_status},
     header::{FrameKind, Head, Parsed, parse, put_head},
     metadata::{Block, MAX_METADATA, Metadata},
+    token::ResumeToken,
 };
 
 /// The most bytes a frame takes besides its payload and metadata: tag, id, opcode, length.

@@ -9,6 +9,7 @@ mod golden;
 mod hello;
 mod identity;
 mod initiator;
+mod lasting;
 mod noise;
 mod params;
 mod public_key;
@@ -23,11 +24,13 @@ mod store;
 mod text;
 mod ticket;
 
+pub(crate) use self::random::resume_token;
 pub use self::{
     contracts::{Contracts, Mismatch},
     hello::{Hello, Way, abort_body, read_abort},
     identity::{Identity, IdentityError, IdentityFault},
     initiator::{AnswerError, Connected, HelloError, Initiator, Secrets},
+    lasting::{Attach, Lasting},
     params::{Answer, Grant, Offer, Params, Sealing, Terms},
     public_key::PublicKey,
     random::NoRandomness,

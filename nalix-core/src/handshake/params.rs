@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use bytes::Bytes;
 
-use super::{Contracts, Mismatch, TicketId, VERSION};
+use super::{Contracts, Lasting, Mismatch, TicketId, VERSION};
 use crate::{
     error::{DecodeError, DecodeErrorKind, ProtocolError},
     record::{Suite, Suites},
@@ -28,6 +28,8 @@ pub struct Params {
     pub stream_window: usize,
     /// Whether it takes compressed messages, and sends them to a peer that does.
     pub compression: bool,
+    /// Whether it keeps what is not acknowledged, so that the session can outlive the link.
+    pub lasting: Lasting,
     /// The packets it knows.
     pub contracts: Contracts,
 }
@@ -36,7 +38,8 @@ impl Params {
     /// Puts parameters together, without streams and compression. It sends what the peer takes.
     pub fn new(max_message: usize, max_calls: usize, contracts: Contracts) -> Self {
         let (max_send, stream_window, compression) = (usize::MAX, 0, false);
-        Self { max_message, max_send, max_calls, stream_window, compression, contracts }
+        let lasting = Lasting::No;
+        Self { max_message, max_send, max_calls, stream_window, compression, lasting, contracts }
     }
 
     /// Sets the window of streams, in bytes.
@@ -76,6 +79,8 @@ pub struct Terms {
     pub compression_out: bool,
     /// Whether the peer may send compressed messages.
     pub compression_in: bool,
+    /// Whether both sides keep what is not acknowledged.
+    pub lasting: bool,
     /// What is sealed.
     pub sealing: Sealing,
 }
@@ -133,6 +138,8 @@ pub struct Offer {
     pub stream_window: u32,
     /// Whether it takes messages compressed with LZ4.
     pub lz4: bool,
+    /// Whether its session is to outlive the link, and which one is to go on.
+    pub lasting: Lasting,
 }
 
 /// Without what the early frames say, which may be secret.
@@ -187,6 +194,8 @@ pub struct Answer {
     pub stream_window: u32,
     /// Whether it takes messages compressed with LZ4.
     pub lz4: bool,
+    /// Whether it keeps what is not acknowledged.
+    pub lasting: bool,
 }
 
 impl Offer {
@@ -201,6 +210,7 @@ impl Offer {
             early: Bytes::new(),
             stream_window: clamp(params.stream_window),
             lz4: params.compression,
+            lasting: params.lasting.clone(),
         }
     }
 
@@ -226,6 +236,7 @@ impl Offer {
                 early: Decode::decode(r)?,
                 stream_window: stream_window(r)?,
                 lz4: lz4(r)?,
+                lasting: Lasting::read(r)?,
             })
         })();
         offer.map_err(ProtocolError::BadHello)
@@ -233,7 +244,8 @@ impl Offer {
 
     /// What both sides keep to, as the accepting side sees it.
     pub(super) fn terms(&self, ours: &Params, sealing: Sealing) -> Terms {
-        terms(ours, (self.max_message, self.max_calls), self.stream_window, self.lz4, sealing)
+        let lasting = self.lasting != Lasting::No;
+        terms(ours, (self.max_message, self.max_calls), self.stream_window, (self.lz4, lasting), sealing)
     }
 }
 
@@ -245,7 +257,7 @@ impl Encode for Offer {
         w.put_u8(self.suites.to_byte());
         self.fingerprints.encode(w);
         self.early.encode(w);
-        put_last(w, self.stream_window, self.lz4);
+        put_last(w, self.stream_window, self.lz4, &self.lasting);
     }
 }
 
@@ -271,6 +283,7 @@ impl Answer {
             ticket,
             stream_window: clamp(ours.stream_window),
             lz4: ours.compression,
+            lasting: ours.lasting != Lasting::No,
         };
         if answer.to_bytes().len() > MAX_PARAMS {
             let message = format!("{} shared packets differ, too many to describe", answer.differing.len());
@@ -303,6 +316,7 @@ impl Answer {
                     .map(|(id, secs)| Grant::new(TicketId::from_bytes(id), Duration::from_secs(secs.into()))),
                 stream_window: stream_window(r)?,
                 lz4: lz4(r)?,
+                lasting: Lasting::read(r)? != Lasting::No,
             })
         })();
         answer.map_err(ProtocolError::BadHello)
@@ -321,7 +335,8 @@ impl Answer {
             return Err(Disagreement::Sealing);
         }
         ours.contracts.check(&self.differing).map_err(Disagreement::Contracts)?;
-        Ok(terms(ours, (self.max_message, self.max_calls), self.stream_window, self.lz4, self.sealing))
+        let flags = (self.lz4, self.lasting);
+        Ok(terms(ours, (self.max_message, self.max_calls), self.stream_window, flags, self.sealing))
     }
 }
 
@@ -335,7 +350,8 @@ impl Encode for Answer {
         self.differing.encode(w);
         let secs = |lifetime: Duration| u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
         self.ticket.as_ref().map(|grant| (*grant.id.as_bytes(), secs(grant.lifetime))).encode(w);
-        put_last(w, self.stream_window, self.lz4);
+        let lasting = if self.lasting { Lasting::New } else { Lasting::No };
+        put_last(w, self.stream_window, self.lz4, &lasting);
     }
 }
 
@@ -376,12 +392,16 @@ fn lz4(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
 }
 
 /// The fields that may be left out.
-fn put_last(w: &mut Writer<'_>, window: u32, lz4: bool) {
-    if window > 0 || lz4 {
+fn put_last(w: &mut Writer<'_>, window: u32, lz4: bool, lasting: &Lasting) {
+    let lasts = *lasting != Lasting::No;
+    if window > 0 || lz4 || lasts {
         window.encode(w);
     }
-    if lz4 {
-        w.put_u8(LZ4);
+    if lz4 || lasts {
+        w.put_u8(if lz4 { LZ4 } else { 0 });
+    }
+    if lasts {
+        lasting.write(w);
     }
 }
 
@@ -389,7 +409,7 @@ fn terms(
     ours: &Params,
     (max_message, max_calls): (u32, u32),
     window: u32,
-    lz4: bool,
+    (lz4, lasting): (bool, bool),
     sealing: Sealing,
 ) -> Terms {
     Terms {
@@ -402,6 +422,7 @@ fn terms(
         window_in: clamp(ours.stream_window) as usize,
         compression_out: ours.compression && lz4,
         compression_in: ours.compression,
+        lasting: lasting && ours.lasting != Lasting::No,
         sealing,
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 
 use super::{
-    Answer, Grant, Hello, Offer, Params, PublicKey, Sealing, Secrets, Secured, ServerSecurity, SessionRecord,
+    Answer, Attach, Grant, Hello, Lasting, Offer, Params, PublicKey, Sealing, Secrets, Secured, ServerSecurity, SessionRecord,
     Terms, VERSION, Way,
     noise::{Noise, NoiseError},
 };
@@ -35,6 +35,9 @@ pub struct Accepted {
     pub secrets: Option<(Secrets, Key)>,
     /// Frames that came with the hello.
     pub early: Bytes,
+    /// The session that the client wants to go on with, if both sides keep what is not acknowledged. Nobody has checked it,
+    /// nor that the hello is no recording.
+    pub attach: Option<Attach>,
     /// The HelloReply record to send.
     pub reply: Vec<u8>,
 }
@@ -128,7 +131,11 @@ impl Responder {
             }
         };
         let reply = record::build(RecordKind::HelloReply, &body);
-        Ok(Accepted { terms, secrets, early: self.offer.early, reply })
+        let attach = match self.offer.lasting {
+            Lasting::Attach(attach) if terms.lasting => Some(attach),
+            _ => None,
+        };
+        Ok(Accepted { terms, secrets, early: self.offer.early, attach, reply })
     }
 }
 

@@ -14,6 +14,10 @@ pub(crate) struct Commands {
     pub(crate) drain: Option<Duration>,
     pub(crate) abort: bool,
     pub(crate) serve: bool,
+    /// To give the link up.
+    pub(crate) detach: bool,
+    /// Another link is there.
+    pub(crate) attach: bool,
     /// Those who want to know how long a ping takes.
     pub(crate) pings: Vec<oneshot::Sender<Duration>>,
 }
@@ -45,6 +49,20 @@ impl Shared {
     pub(crate) fn request_abort(&self) {
         self.with(|state| {
             state.commands.get_or_insert_default().abort = true;
+        });
+    }
+
+    /// Asks the driver to give the link up.
+    pub(crate) fn request_detach(&self) {
+        self.with(|state| {
+            state.commands.get_or_insert_default().detach = true;
+        });
+    }
+
+    /// Tells the driver that another link is there.
+    pub(crate) fn request_attach(&self) {
+        self.with(|state| {
+            state.commands.get_or_insert_default().attach = true;
         });
     }
 

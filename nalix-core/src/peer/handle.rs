@@ -58,12 +58,12 @@ impl Connection {
 
     /// The peer's address, where the link has addresses.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.shared.setup.peer_addr
+        self.shared.addresses().0
     }
 
     /// Our address, where the link has addresses.
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.shared.setup.local_addr
+        self.shared.addresses().1
     }
 
     /// When its handshake was done.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::shared::Shared;
+use super::{kept::Detached, shared::Shared};
 use crate::status::CloseReason;
 
 /// What those who wait are told.
@@ -14,6 +14,9 @@ pub(super) struct Life {
     pub(super) drain: Option<Notice>,
     /// The peer has begun to drain.
     pub(super) peer_drain: Option<Notice>,
+    /// There is no link.
+    pub(super) detached: Option<Detached>,
+    pub(super) links_lost: u64,
     /// It is over.
     pub(super) closed: Option<CloseReason>,
 }

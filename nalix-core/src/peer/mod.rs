@@ -15,6 +15,7 @@ mod flow;
 mod flows;
 mod handle;
 mod incoming;
+mod kept;
 mod large;
 mod latest;
 mod life;
@@ -39,6 +40,7 @@ pub(crate) use self::{
     commands::Commands,
     flow::granted,
     incoming::RawIncoming,
+    kept::Kept,
     number::Number,
     push::Pushed,
     shared::{Setup, Shared},
@@ -48,6 +50,7 @@ pub use self::{
     error::{Offline, RequestError, SendError, StreamError},
     handle::{Connection, Duplex},
     incoming::Incoming,
+    kept::Detached,
     open::{OpenBuilder, OpenFuture, Opens},
     outgoing::{Finish, Outgoing, SendChunk, Upload},
     push::{Audience, Lag, Lagged, Listener, Queue, Subscription},

@@ -3,7 +3,7 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
     },
     task::Waker,
@@ -18,6 +18,7 @@ use super::{
     calls::Calls,
     commands::Commands,
     flows::Flows,
+    kept::Kept,
     latest::Latest,
     life::Life,
     number::Number,
@@ -28,6 +29,7 @@ use super::{
     waiters::{Ticket, Waiters},
 };
 use crate::{
+    error::ProtocolError,
     handshake::{PublicKey, Sealing, Terms},
     link::{Transport, TryWrite},
     packet::Priority,
@@ -63,6 +65,8 @@ pub(crate) struct Setup {
     pub(crate) push_queue: usize,
     /// What may be kept of streams.
     pub(crate) streams: StreamLimits,
+    /// Who takes what the peer pushes, and whether they have nothing to wait for when the connection has ended.
+    pub(crate) audience: Option<(Audience, bool)>,
 }
 
 #[derive(Debug)]
@@ -76,6 +80,10 @@ pub(crate) struct Shared {
     pub(super) life: watch::Sender<Life>,
     /// Whether the driver has bytes at hand that come before what is in the outbox. It sets this under the lock.
     writing: AtomicBool,
+    /// What the session is known by, if it outlives its links.
+    pub(crate) kept: OnceLock<Kept>,
+    /// Where the link comes from and leads to.
+    addresses: RwLock<Addresses>,
     /// Whether the connection is closed for something that the peer must not do.
     pub(super) at_fault: AtomicBool,
     /// Whether the driver has been woken for something that stands behind the lock. Most of its turns are for what has
@@ -173,24 +181,22 @@ impl Shared {
             closed: None,
             lost_calls: 0,
         };
+        let (audience, ends_pushes) = setup.audience.take().unwrap_or_else(|| (Audience::new(), true));
+        let pushes = Arc::clone(audience.pushes());
         Self {
             standing: Standing::new(setup.peer_key.as_ref()),
-            ends_pushes: true,
+            ends_pushes,
+            kept: OnceLock::new(),
+            addresses: RwLock::new((setup.peer_addr, setup.local_addr)),
             setup,
             attributes: Attributes::default(),
-            pushes: Arc::new(Pushes::new()),
+            pushes,
             life: watch::Sender::default(),
             writing: AtomicBool::new(false),
             at_fault: AtomicBool::new(false),
             called: AtomicBool::new(true),
             state: Mutex::new(state),
         }
-    }
-
-    /// Gives what is pushed to an audience, which ends with the connection or outlives it.
-    pub(crate) fn set_audience(&mut self, audience: &Audience, ends: bool) {
-        self.pushes = Arc::clone(audience.pushes());
-        self.ends_pushes = ends;
     }
 
     #[inline]
@@ -284,6 +290,55 @@ impl Shared {
             state.unsent = if writing.len() > state.outbox / 16 { writing.len() } else { 0 };
         }
         rest(state)
+    }
+
+    /// The link is gone, and with it what the driver had at hand.
+    pub(super) fn without_link(&self) {
+        let mut state = self.lock();
+        state.direct = None;
+        state.unsent = 0;
+    }
+
+    /// Goes on over the link that `setup` and `out` were made for. The peer has handled `received` bytes; what comes first is
+    /// put into `writing`. Returns `None`, and changes nothing, if it needs what is not there any more.
+    ///
+    /// It returns how many bytes the link has been given or is about to be.
+    pub(crate) fn go_on(
+        &self,
+        setup: &mut Setup,
+        out: Outbound,
+        received: u64,
+        writing: &mut Vec<u8>,
+    ) -> Option<u64> {
+        let mut state = self.lock();
+        if !state.out.can_go_on(received) {
+            return None;
+        }
+        // Before the direct way is there: what comes first goes first.
+        self.writing.store(true, Ordering::Release);
+        *writing = state.out.go_on(out, received);
+        state.direct = setup.direct.take();
+        state.awake = true;
+        // What is sent again may have been executed.
+        let position = state.out.position() - state.written;
+        drop(state);
+        *self.addresses.write().unwrap_or_else(PoisonError::into_inner) = (setup.peer_addr, setup.local_addr);
+        Some(position)
+    }
+
+    /// Whether everything behind this many bytes of our frames can be sent again.
+    pub(crate) fn can_go_on(&self, received: u64) -> bool {
+        self.lock().out.can_go_on(received)
+    }
+
+    /// The peer's address, and ours.
+    pub(crate) fn addresses(&self) -> Addresses {
+        *self.addresses.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The peer has handled this many bytes of frames.
+    pub(crate) fn acknowledge(&self, received: u64) -> Result<(), ProtocolError> {
+        self.lock().out.acknowledge(received)
     }
 
     /// The link has taken everything that the driver had at hand.
@@ -420,6 +475,9 @@ impl Shared {
         }
     }
 }
+
+/// The peer's address, and ours.
+type Addresses = (Option<SocketAddr>, Option<SocketAddr>);
 
 /// Wakes those who are there, to be called when the lock is gone.
 pub(super) fn wake(wakers: impl IntoIterator<Item = Option<Waker>>) {

@@ -126,6 +126,11 @@ pub struct Inbound {
     /// Whether the handshake has only just been answered, so that the peer may still turn the answer down.
     fresh: bool,
     failed: bool,
+    /// How many bytes of frames have been opened, without those that do not count, and on a session that goes on with those
+    /// of its earlier links.
+    pub(super) counted: u64,
+    /// How long the frame was that has come out last.
+    pub(super) frame_len: usize,
 }
 
 impl fmt::Debug for Inbound {
@@ -158,6 +163,8 @@ impl Inbound {
             chunk: MIN_CHUNK,
             fresh: true,
             failed: false,
+            counted: 0,
+            frame_len: 0,
         }
     }
 
@@ -333,6 +340,7 @@ impl Inbound {
         match kind {
             RecordKind::Plain | RecordKind::Sealed => {
                 self.sealed = kind == RecordKind::Sealed;
+                self.counted += body.len() as u64;
                 self.body = body;
                 Ok(Some(Opened::Frames))
             }
@@ -386,6 +394,7 @@ impl Inbound {
             return self.split_unusual(parsed, frame);
         }
         let mut payload = parsed.payload;
+        self.frame_len = payload.end - self.at;
         self.at = payload.end;
         (frame.metadata, frame.entries) = if parsed.head.metadata {
             let block = Metadata::split(&self.body[payload.clone()])?;

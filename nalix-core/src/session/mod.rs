@@ -7,14 +7,17 @@ mod fragments;
 mod inbound;
 mod inflate;
 mod lane;
+mod lasting;
 mod outbound;
 mod partial;
 mod queues;
 mod ranked;
+mod resend;
 
 pub use self::{
     budget::ReassemblyBudget,
     fragments::{Completed, TakenBack},
+    lasting::control_of,
     inbound::{Frame, Inbound, Record, Unfinished},
     outbound::{Appended, Outbound},
 };

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Cover, fragments::Completed, max_error, max_items, queues::Queues};
+use super::{Cover, fragments::Completed, max_error, max_items, queues::Queues, resend::ResendLog};
 use crate::{
     error::EncodeError,
     frame::{self, Entries, FRAGMENT, Head, Metadata},
@@ -42,10 +42,12 @@ pub struct Outbound {
     /// Bytes that have been taken away by [`Outbound::take`].
     pub(super) taken: u64,
     /// What seals records, on a secured connection.
-    sealer: Option<Sealer>,
-    sealing: Sealing,
+    pub(super) sealer: Option<Sealer>,
+    pub(super) sealing: Sealing,
     /// Whether the sealer has come to its end: nothing may be sent any more.
-    exhausted: bool,
+    pub(super) exhausted: bool,
+    /// What may have to be sent again over another link, on a session that outlives its links.
+    pub(super) log: Option<Box<ResendLog>>,
 }
 
 impl fmt::Debug for Outbound {
@@ -62,8 +64,8 @@ impl fmt::Debug for Outbound {
 
 #[derive(Clone, Copy)]
 pub(super) struct Open {
-    start: usize,
-    cover: Cover,
+    pub(super) start: usize,
+    pub(super) cover: Cover,
 }
 
 impl Outbound {
@@ -84,6 +86,7 @@ impl Outbound {
             sealer: None,
             sealing: Sealing::None,
             exhausted: false,
+            log: None,
         }
     }
 
@@ -353,6 +356,14 @@ impl Outbound {
 
     pub(super) fn close_record(&mut self) {
         let Some(Open { start, cover }) = self.open.take() else { return };
+        if let Some(log) = &mut self.log {
+            log.push(cover, &self.buf[start + record::HEADER..]);
+        }
+        self.finish_record(start, cover);
+    }
+
+    /// Makes a record of what lies behind the room for its header.
+    pub(super) fn finish_record(&mut self, start: usize, cover: Cover) {
         match (&mut self.sealer, cover) {
             (Some(sealer), Cover::Sealed) => {
                 if self.exhausted || sealer.seal(&mut self.buf, start).is_err() {

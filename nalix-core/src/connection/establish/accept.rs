@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    ConnectError, Established, establish, farewell,
+    ConnectError, Established, Lasting, establish, farewell,
     io::{abort, fill, goodbye, read, unless, within, write},
     settle, unexpected,
 };
@@ -68,7 +68,7 @@ pub async fn accept_unless<L: Link>(
         let hello = Hello::parse(&body).map_err(ConnectError::Protocol)?;
         let Answered { accepted, peer_key, resumption } =
             answer(&hello, params, security).await.map_err(ConnectError::Refused)?;
-        let Accepted { terms, secrets, early, reply, .. } = accepted;
+        let Accepted { terms, secrets, early, attach, reply, .. } = accepted;
         write(&mut link, &reply).await?;
         let secured = secrets.is_some();
         outbound = establish(&mut inbound, &terms, secrets.map(|(secrets, _)| secrets));
@@ -79,11 +79,15 @@ pub async fn accept_unless<L: Link>(
             _ if secured => confirm(&mut link, &mut inbound).await?,
             _ => {}
         }
-        Ok((terms, peer_key, resumption))
+        Ok((terms, peer_key, resumption, attach))
     };
     match unless(stop, within(options.handshake_timeout, shake)).await {
-        Ok((terms, peer_key, resumption)) => {
-            Ok(settle(link, (inbound, outbound), terms, peer_key, resumption, &options))
+        Ok((terms, peer_key, resumption, attach)) => {
+            let mut established =
+                settle(link, (inbound, outbound), terms, peer_key, resumption, &options);
+            established.lasting =
+                terms.lasting.then(|| attach.map_or(Lasting::Open, Lasting::Asked));
+            Ok(established)
         }
         Err(error) => {
             match farewell(&error) {

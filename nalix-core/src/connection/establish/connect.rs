@@ -2,18 +2,24 @@
 
 use std::time::SystemTime;
 
+use tokio::time::Instant;
+
 use super::{
-    ConnectError, Established, establish, farewell,
-    io::{abort, read, within, write},
+    ConnectError, Established, Lasting, establish, farewell,
+    io::{abort, fill, read, within, write},
     settle, unexpected,
 };
 use crate::{
-    connection::{Options, writing::put},
-    frame::{Control, FrameKind, Head},
-    handshake::{self, ClientSecurity, Connected, Contracts, Initiator, MAX_HELLO},
+    connection::Options,
+    error::ProtocolError,
+    frame::Control,
+    handshake::{
+        self, Attach, ClientSecurity, Connected, Contracts, Initiator, MAX_HELLO, Params, SessionId,
+    },
     link::Link,
+    peer::Kept,
     record::RecordKind,
-    session::{Cover, Inbound, Record},
+    session::{Frame, Inbound, Record, control_of},
 };
 
 /// Opens a connection as the side that connects.
@@ -37,7 +43,7 @@ pub async fn connect<L: Link>(
 /// # Errors
 /// As [`connect`]. The peer may have taken the frames nevertheless.
 pub async fn connect_early<L: Link>(
-    mut link: L,
+    link: L,
     contracts: Contracts,
     security: &ClientSecurity,
     early: &[u8],
@@ -45,6 +51,68 @@ pub async fn connect_early<L: Link>(
 ) -> Result<Established<L>, ConnectError> {
     let options = options.clone().in_range();
     let params = options.params(contracts);
+    open(link, params, security, early, &options).await
+}
+
+/// As [`connect`], and asks to go on with a session whose link was lost: [`Anchor::attach`](crate::connection::Anchor::offer) says
+/// what to ask for. Waits until the peer has said whether it does, which [`Established::is_attached`] tells.
+///
+/// If it does not, it has opened a new session in its place, for a [`Driver`](crate::connection::Driver) of its own.
+///
+/// Not cancel safe, as [`connect`]; the session itself is not harmed and can be asked for again.
+///
+/// # Errors
+/// As [`connect`].
+pub async fn connect_attached<L: Link>(
+    link: L,
+    contracts: Contracts,
+    security: &ClientSecurity,
+    attach: Attach,
+    options: &Options,
+) -> Result<Established<L>, ConnectError> {
+    let options = options.clone().in_range();
+    let mut params = options.params(contracts);
+    params.lasting = handshake::Lasting::Attach(attach);
+    let began = Instant::now();
+    let mut established = open(link, params, security, &[], &options).await?;
+    if established.lasting.is_some() {
+        let left = options.handshake_timeout.saturating_sub(began.elapsed());
+        within(left, first_words(&mut established)).await?;
+    }
+    Ok(established)
+}
+
+/// Waits for what the peer says first on a link that a session is to go on over.
+async fn first_words<L: Link>(established: &mut Established<L>) -> Result<(), ConnectError> {
+    let Established { link, inbound, outbound, lasting, .. } = established;
+    // The server does nothing before it has this.
+    write(link, &outbound.take(Vec::new())).await?;
+    let mut frame = Frame::empty();
+    while !inbound.read_frame(&mut frame).map_err(ConnectError::Protocol)? {
+        fill(link, inbound).await?;
+    }
+    inbound.uncount();
+    *lasting = Some(match control_of(&frame) {
+        Some(Control::Attached { received }) => Lasting::Attached(received),
+        Some(Control::Session { session, token, grace }) => {
+            Lasting::Opened(Some(Kept::new(SessionId::from_bytes(session), token, grace)))
+        }
+        Some(Control::Close(reason)) => return Err(ConnectError::Refused(reason)),
+        _ => {
+            let what = "something else than the session comes first";
+            return Err(ConnectError::Protocol(ProtocolError::BadFrame { what }));
+        }
+    });
+    Ok(())
+}
+
+async fn open<L: Link>(
+    mut link: L,
+    params: Params,
+    security: &ClientSecurity,
+    early: &[u8],
+    options: &Options,
+) -> Result<Established<L>, ConnectError> {
     let mut inbound = Inbound::new(MAX_HELLO);
     let shake = async {
         let (initiator, hello) = Initiator::start(params, security, early)?;
@@ -64,9 +132,10 @@ pub async fn connect_early<L: Link>(
             let mut outbound = establish(&mut inbound, &terms, secrets);
             if secured && !resumed {
                 // The server waits for this. A ticket, which can be used once, has proven as much.
-                put(&mut outbound, Cover::Sealed, Head::plain(FrameKind::Control), &Control::Ready);
+                outbound.append_of_link(&Control::Ready);
             }
-            let mut established = settle(link, (inbound, outbound), terms, server_key, None, &options);
+            let mut established = settle(link, (inbound, outbound), terms, server_key, None, options);
+            established.lasting = terms.lasting.then_some(Lasting::Opened(None));
             established.ticket = ticket;
             (established.resumed, established.early_sent) = (resumed, early);
             Ok(established)

@@ -5,22 +5,22 @@ mod connect;
 mod error;
 mod io;
 
-use std::{fmt, sync::Arc};
+use std::fmt;
 
 use tokio::time::Instant;
 
 use self::error::farewell;
 pub use self::{
     accept::{accept, accept_unless, refuse},
-    connect::{connect, connect_early},
+    connect::{connect, connect_attached, connect_early},
     error::ConnectError,
 };
 use super::Options;
 use crate::{
     error::ProtocolError,
-    handshake::{PublicKey, Secrets, SessionTicket, Terms},
+    handshake::{Attach, PublicKey, Secrets, SessionTicket, Terms},
     link::Link,
-    peer::{Audience, Number, Resumption, Setup, Shared},
+    peer::{Audience, Kept, Number, Resumption, Setup},
     record::RecordKind,
     registry,
     session::{Inbound, Outbound},
@@ -30,20 +30,33 @@ use crate::{
 pub struct Established<L> {
     pub(super) link: L,
     pub(super) inbound: Inbound,
-    pub(super) shared: Arc<Shared>,
+    pub(super) outbound: Outbound,
+    pub(super) setup: Setup,
+    /// The session that the peer opens here, or wants to go on with, on a connection that outlives its links.
+    pub(super) lasting: Option<Lasting>,
     ticket: Option<SessionTicket>,
     resumed: bool,
     early_sent: bool,
+}
+
+/// What is known of a session that outlives its links when a link is there.
+#[derive(Debug)]
+pub(super) enum Lasting {
+    /// We are to open one.
+    Open,
+    /// The peer opens one, and has not said which, or has.
+    Opened(Option<Kept>),
+    /// The peer wants to go on with this one.
+    Asked(Attach),
+    /// The peer goes on with the one that was asked for, of which it has handled this many bytes.
+    Attached(u64),
 }
 
 impl<L> Established<L> {
     /// Gives what the peer pushes to an audience that was there before the connection, and outlives it unless it `ends` with it.
     /// To be called before a driver takes over.
     pub fn set_audience(&mut self, audience: &Audience, ends: bool) {
-        // Nobody else has a hold of it before there is a driver.
-        if let Some(shared) = Arc::get_mut(&mut self.shared) {
-            shared.set_audience(audience, ends);
-        }
+        self.setup.audience = Some((audience.clone(), ends));
     }
 
     /// Whether it goes on with an earlier session.
@@ -56,6 +69,26 @@ impl<L> Established<L> {
         self.ticket.as_ref()
     }
 
+    /// The session that the peer asks to go on with. Whoever accepts looks it up and gives this to its
+    /// [`Anchor`](super::Anchor); if there is none, a new one is opened by [`Driver::new`](super::Driver::new).
+    pub fn attach(&self) -> Option<&Attach> {
+        match &self.lasting {
+            Some(Lasting::Asked(attach)) => Some(attach),
+            _ => None,
+        }
+    }
+
+    /// Whether the peer goes on with the session that [`connect_attached`] has asked for. It is to be given to its
+    /// [`Anchor`](super::Anchor) then.
+    pub fn is_attached(&self) -> bool {
+        matches!(self.lasting, Some(Lasting::Attached(_)))
+    }
+
+    /// The key that the peer has proven to have.
+    pub fn peer_key(&self) -> Option<PublicKey> {
+        self.setup.peer_key
+    }
+
     /// Whether the frames given to [`connect_early`] went with the hello.
     pub fn early_sent(&self) -> bool {
         self.early_sent
@@ -64,7 +97,7 @@ impl<L> Established<L> {
 
 impl<L> fmt::Debug for Established<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Established").field("shared", &self.shared).finish_non_exhaustive()
+        f.debug_struct("Established").field("setup", &self.setup).finish_non_exhaustive()
     }
 }
 
@@ -116,9 +149,9 @@ pub(super) fn settle<L: Link>(
         request_timeout: options.request_timeout,
         push_queue: options.push_queue,
         streams: options.streams(),
+        audience: None,
     };
-    let shared = Arc::new(Shared::new(setup, outbound));
-    Established { link, inbound, shared, ticket: None, resumed, early_sent: false }
+    Established { link, inbound, outbound, setup, lasting: None, ticket: None, resumed, early_sent: false }
 }
 
 fn unexpected(kind: RecordKind) -> ConnectError {

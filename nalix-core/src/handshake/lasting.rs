@@ -1,0 +1,79 @@
+//! Whether a session is to outlive its link.
+
+use super::SessionId;
+use crate::{
+    error::{DecodeError, DecodeErrorKind},
+    frame::ResumeToken,
+    wire::{Reader, Writer},
+};
+
+/// What a side says about sessions that outlive their links.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lasting {
+    /// It keeps nothing for another link.
+    No,
+    /// It keeps what is not acknowledged.
+    New,
+    /// As [`Lasting::New`], and wants to go on with this session.
+    Attach(Attach),
+}
+
+/// Asks to go on with a session over another link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Attach {
+    /// The session.
+    pub session: SessionId,
+    /// The secret that came with it.
+    pub token: ResumeToken,
+    /// Grows with each link that is tried, so that one that was given up and comes late does not take the place of a newer one.
+    pub epoch: u32,
+    /// How many bytes of the peer's frames have been handled.
+    pub received: u64,
+}
+
+impl Attach {
+    /// Puts it together.
+    pub const fn new(session: SessionId, token: ResumeToken, epoch: u32, received: u64) -> Self {
+        Self { session, token, epoch, received }
+    }
+}
+
+impl Lasting {
+    pub(super) fn write(&self, w: &mut Writer<'_>) {
+        match self {
+            Lasting::No => w.put_u8(NO),
+            Lasting::New => w.put_u8(NEW),
+            Lasting::Attach(Attach { session, token, epoch, received }) => {
+                w.put_u8(ATTACH);
+                w.put(session.as_bytes());
+                w.put(token.as_bytes());
+                w.put_varint(u64::from(*epoch));
+                w.put_varint(*received);
+            }
+        }
+    }
+
+    /// Left out by those who keep nothing.
+    pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        if r.is_empty() {
+            return Ok(Lasting::No);
+        }
+        Ok(match r.u8()? {
+            NO => Lasting::No,
+            ATTACH => Lasting::Attach(Attach {
+                session: SessionId::from_bytes(r.array()?),
+                token: ResumeToken::from_bytes(r.array()?),
+                epoch: u32::try_from(r.varint()?)
+                    .map_err(|_| DecodeErrorKind::OutOfRange { expected: "epoch" })?,
+                received: r.varint()?,
+            }),
+            // Later versions may know more, which is to be as good as new here.
+            _ => Lasting::New,
+        })
+    }
+}
+
+const NO: u8 = 0;
+const NEW: u8 = 1;
+const ATTACH: u8 = 2;
