@@ -8,7 +8,7 @@ use std::{
 
 use nalix_core::{
     Push, Request, RequestError,
-    connection::{Audience, ConnectError, EarlyRequest, Options, RouterCell},
+    connection::{Anchor, Audience, ConnectError, EarlyRequest, Options, RouterCell},
     controller::{Controller, Router, RouterBuilder, RouterError},
     handshake::{ClientSecurity, Contracts, Identity, PublicKey, Sealing, SessionTicket},
     link::Link,
@@ -263,8 +263,8 @@ impl<D: Dial> ClientBuilder<D> {
     pub async fn connect(self) -> Result<Session, ConnectError> {
         let mut dialer = self.checked()?;
         let opened = first_connect(&mut dialer).await?;
-        let (session, ()) = begin(&dialer, opened, |_| ());
-        session.watch(dialer);
+        let (session, anchor, ()) = begin(&dialer, opened, |_| ());
+        session.watch(dialer, anchor);
         Ok(session)
     }
 
@@ -289,13 +289,13 @@ impl<D: Dial> ClientBuilder<D> {
         let opened = match frames.is_empty() {
             true => first_connect(&mut dialer).await?,
             // Whoever has sent the request along must learn what became of it, so this is tried once.
-            false => dialer.connect_to(0, frames).await?,
+            false => dialer.connect_to(0, frames, None).await?,
         };
         let (sent, lost) = (opened.early_sent(), opened.early_lost.clone());
-        let (session, answer) = begin(&dialer, opened, |connection| {
+        let (session, anchor, answer) = begin(&dialer, opened, |connection| {
             early.as_ref().filter(|_| sent).and_then(|early| early.on(connection))
         });
-        session.watch(dialer);
+        session.watch(dialer, anchor);
         let result = match (answer, lost) {
             (Some(answer), _) => RequestFuture::first(answer).await,
             (None, Some(reason)) => Err(RequestError::Disconnected { maybe_executed: true, reason }),
@@ -318,23 +318,24 @@ fn begin<D, L: Link + Unpin, T>(
     dialer: &Dialer<D>,
     opened: Opened<L>,
     first: impl FnOnce(&nalix_core::Connection) -> T,
-) -> (Session, T) {
+) -> (Session, Option<Anchor<L>>, T) {
     let (ticket, resumed) = (opened.ticket().cloned(), opened.is_resumed());
-    let started = dialer.start(opened);
+    let mut started = dialer.start(opened);
+    let anchor = dialer.reconnect.enabled.then(|| started.anchor());
     let shared = (dialer.audience.clone(), Arc::clone(&dialer.router));
     let push_queue = dialer.options.push_queue;
     let line = Line::new(started.connection.clone(), shared, dialer.reconnect.clone(), push_queue);
     line.set_standing(ticket, resumed);
     let first = first(&started.connection);
     started.run();
-    (Session::new(line), first)
+    (Session::new(line), anchor, first)
 }
 
 impl Session {
     /// Lets the session find another connection when it loses this one.
-    fn watch<D: Dial>(&self, dialer: Dialer<D>) {
-        if self.reconnects() {
-            tokio::spawn(supervise(self.line(), dialer));
+    fn watch<D: Dial>(&self, dialer: Dialer<D>, anchor: Option<Anchor<D::Link>>) {
+        if let Some(anchor) = anchor {
+            tokio::spawn(supervise(self.line(), dialer, anchor));
         }
     }
 }

@@ -8,10 +8,11 @@ use std::{
 use nalix_core::{
     CloseCode, CloseReason, Connection,
     connection::{
-        self, Audience, ConnectError, Driver, Established, Options, RouterCell, Serving, run_disconnected,
+        self, Anchor, Audience, ConnectError, Driver, Established, Options, RouterCell, Serving,
+        run_disconnected,
     },
     controller::Context,
-    handshake::{ClientSecurity, Contracts, SessionTicket},
+    handshake::{Attach, ClientSecurity, Contracts, SessionTicket},
     link::Link,
     wire::Limits,
 };
@@ -57,6 +58,15 @@ impl<L: Link + Unpin> Opened<L> {
         self.established.early_sent()
     }
 
+    /// Whether the server goes on with the session that was asked for.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.established.is_attached()
+    }
+
+    pub(crate) fn into_established(self) -> Established<L> {
+        self.established
+    }
+
     pub(crate) fn ticket(&self) -> Option<&SessionTicket> {
         self.established.ticket()
     }
@@ -67,17 +77,20 @@ impl<L: Link + Unpin> Opened<L> {
 }
 
 impl<D: Dial> Dialer<D> {
-    /// Connects to the first server that lets itself be connected to. The next time, that one comes first; if there is none,
+    /// Connects to the first server that lets itself be connected to, to go on with the session of `anchor` if there is one. The next time, that one comes first; if there is none,
     /// the one behind the one that came first this time.
     ///
     /// # Errors
     /// The first error after which it makes sense to try again, else the first of all.
-    pub(crate) async fn connect(&mut self) -> Result<Opened<D::Link>, ConnectError> {
+    pub(crate) async fn connect(
+        &mut self,
+        anchor: Option<&Anchor<D::Link>>,
+    ) -> Result<Opened<D::Link>, ConnectError> {
         let (count, first) = (self.addresses.all.len(), self.addresses.first);
         let mut worst: Option<ConnectError> = None;
         for n in 0..count {
             let at = (first + n) % count;
-            match self.connect_to(at, &[]).await {
+            match self.connect_to(at, &[], anchor).await {
                 Ok(opened) => {
                     self.addresses.first = at;
                     return Ok(opened);
@@ -102,20 +115,36 @@ impl<D: Dial> Dialer<D> {
         &mut self,
         at: usize,
         early: &[u8],
+        anchor: Option<&Anchor<D::Link>>,
     ) -> Result<Opened<D::Link>, ConnectError> {
         self.forget_expired_ticket();
-        let opened = match self.shake_hands(self.dial(at).await?, early).await {
+        let opened = match self.attempt(at, early, anchor).await {
             Err(ConnectError::Refused(reason))
                 if reason.code == CloseCode::TicketRefused && self.forget_ticket() =>
             {
-                tracing::debug!(%reason, "the session is not resumed");
-                let opened = self.shake_hands(self.dial(at).await?, &[]).await?;
+                tracing::debug!(%reason, "the ticket is not taken");
+                let opened = self.attempt(at, &[], anchor).await?;
                 Opened { early_lost: (!early.is_empty()).then_some(reason), ..opened }
             }
             done => done?,
         };
         self.keep_ticket(opened.ticket().cloned());
         Ok(opened)
+    }
+
+    async fn attempt(
+        &self,
+        at: usize,
+        early: &[u8],
+        anchor: Option<&Anchor<D::Link>>,
+    ) -> Result<Opened<D::Link>, ConnectError> {
+        let link = self.dial(at).await?;
+        // Each one that is asked for makes those before it stale, so one for each link.
+        let over = |anchor: &&Anchor<D::Link>| anchor.connection().close_reason().is_none();
+        match anchor.filter(over).and_then(Anchor::offer) {
+            Some(attach) => self.shake_hands_again(link, attach).await,
+            None => self.shake_hands(link, early).await,
+        }
     }
 
     async fn dial(&self, at: usize) -> Result<D::Link, ConnectError> {
@@ -164,6 +193,21 @@ impl<D> Dialer<D> {
         Ok(Opened { established, span, early_lost: None })
     }
 
+    /// Connects over a link, and asks to go on with a session.
+    async fn shake_hands_again<L: Link + Unpin>(
+        &self,
+        link: L,
+        attach: Attach,
+    ) -> Result<Opened<L>, ConnectError> {
+        let span = tracing::info_span!("session", peer = link.peer_addr().map(tracing::field::display));
+        let contracts = self.contracts.clone();
+        let established =
+            connection::connect_attached(link, contracts, &self.security, attach, &self.options)
+                .instrument(span.clone())
+                .await?;
+        Ok(Opened { established, span, early_lost: None })
+    }
+
     /// Makes the connection, whose driver runs when [`Started::run`] says so: nothing can come from it, or be lost with it,
     /// before whoever is to see that is in place.
     pub(crate) fn start<L: Link + Unpin>(&self, opened: Opened<L>) -> Started<L> {
@@ -184,6 +228,11 @@ pub(crate) struct Started<L: Link> {
 }
 
 impl<L: Link + Unpin> Started<L> {
+    /// Lets the session outlive its link.
+    pub(crate) fn anchor(&mut self) -> Anchor<L> {
+        self.driver.anchor()
+    }
+
     /// Lets the driver run on a task of its own.
     pub(crate) fn run(self) {
         let Self { connection, driver, span } = self;

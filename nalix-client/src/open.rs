@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use nalix_core::{Opens, Packet, RequestError};
+use nalix_core::{CloseCode, CloseReason, Opens, Packet, RequestError};
 
 use crate::{
     reconnect::{LineOf, Stop, Wait},
@@ -26,6 +26,8 @@ use crate::{
 pub struct OpenBuilder<P, O> {
     inner: nalix_core::OpenBuilder<P, O>,
     while_offline: WhileOffline,
+    /// Whether there was a connection when it was made.
+    online: bool,
 }
 
 impl<P: Packet, O> fmt::Debug for OpenBuilder<P, O> {
@@ -35,8 +37,8 @@ impl<P: Packet, O> fmt::Debug for OpenBuilder<P, O> {
 }
 
 impl<P: Packet, O: Opens<P>> OpenBuilder<P, O> {
-    pub(crate) fn new(inner: nalix_core::OpenBuilder<P, O>) -> Self {
-        Self { inner, while_offline: WhileOffline::Wait }
+    pub(crate) fn new(inner: nalix_core::OpenBuilder<P, O>, online: bool) -> Self {
+        Self { inner, while_offline: WhileOffline::Wait, online }
     }
 
     /// How long the whole conversation may take, from the first poll on. It travels along as remaining time, and the server
@@ -66,7 +68,8 @@ impl<P: Packet, O: Opens<P>> IntoFuture for OpenBuilder<P, O> {
     type IntoFuture = OpenFuture<P, O>;
 
     fn into_future(self) -> OpenFuture<P, O> {
-        OpenFuture { inner: self.inner.into_future(), while_offline: self.while_offline, wait: None }
+        let Self { inner, while_offline, online } = self;
+        OpenFuture { inner: inner.into_future(), while_offline, online, wait: None }
     }
 }
 
@@ -77,6 +80,8 @@ impl<P: Packet, O: Opens<P>> IntoFuture for OpenBuilder<P, O> {
 pub struct OpenFuture<P, O> {
     inner: nalix_core::OpenFuture<P, O>,
     while_offline: WhileOffline,
+    /// Whether there is a connection to begin with.
+    online: bool,
     wait: Option<Wait>,
 }
 
@@ -103,9 +108,16 @@ impl<P: Packet, O: Opens<P>> Future for OpenFuture<P, O> {
                     Err(stop) => return Poll::Ready(Err(failed(stop))),
                 }
             }
-            let closed = match Pin::new(&mut this.inner).poll(cx) {
-                Poll::Ready(Err(RequestError::Closed(reason))) => reason,
-                done => return done,
+            let closed = match std::mem::replace(&mut this.online, true) {
+                true => match Pin::new(&mut this.inner).poll(cx) {
+                    Poll::Ready(Err(RequestError::Closed(reason))) => reason,
+                    done => return done,
+                },
+                // The connection may live on without a link, and would take it.
+                false => {
+                    this.inner.__fix_deadline();
+                    CloseReason::new(CloseCode::Lost, "")
+                }
             };
             let connection = this.inner.__connection();
             let Some(line) = LineOf::of(connection).filter(|line| line.reconnects()) else {

@@ -23,6 +23,8 @@ pub struct RequestBuilder<P: Request> {
     inner: nalix_core::RequestBuilder<P>,
     while_offline: WhileOffline,
     retry: Option<Retry>,
+    /// Whether there was a connection when it was made.
+    online: bool,
 }
 
 impl<P: Request> fmt::Debug for RequestBuilder<P> {
@@ -37,8 +39,8 @@ impl<P: Request> fmt::Debug for RequestBuilder<P> {
 
 impl<P: Request> RequestBuilder<P> {
     #[inline]
-    pub(crate) fn new(inner: nalix_core::RequestBuilder<P>) -> Self {
-        Self { inner, while_offline: WhileOffline::Wait, retry: None }
+    pub(crate) fn new(inner: nalix_core::RequestBuilder<P>, online: bool) -> Self {
+        Self { inner, while_offline: WhileOffline::Wait, retry: None, online }
     }
 
     /// How long to wait for the answer, from the first poll on, and for a connection if there is none. It travels with the
@@ -121,7 +123,11 @@ impl<P: Request> IntoFuture for RequestBuilder<P> {
         if P::IDEMPOTENT || self.retry.is_some() {
             inner.__keep();
         }
-        let again = self.retry.map(|retry| Box::new(Again::with(Some(retry))));
+        let mut again = self.retry.map(|retry| Box::new(Again::with(Some(retry))));
+        if !self.online {
+            // The connection may live on without a link, and would take it.
+            again.get_or_insert_with(|| Box::new(Again::with(None))).next = Next::Start;
+        }
         RequestFuture { inner, while_offline: self.while_offline, again }
     }
 }
@@ -198,6 +204,8 @@ struct Again<E> {
 enum Next {
     /// Nothing: an attempt goes on.
     Attempt,
+    /// The first look for a connection, of a call that was made when there was none.
+    Start,
     Connection(Wait),
     Delay(Pin<Box<Sleep>>),
 }
@@ -219,7 +227,7 @@ impl<P: Request> Future for RequestFuture<P> {
         let this = self.get_mut();
         if this.again.is_none() {
             match Pin::new(&mut this.inner).poll(cx) {
-                Poll::Ready(Err(error)) if may_go_on(P::IDEMPOTENT, &error) => {
+                Poll::Ready(Err(error)) if may_go_on(P::IDEMPOTENT, false, &error) => {
                     if let Err(error) = this.go_on(error.into()) {
                         return Poll::Ready(Err(error.into_inner()));
                     }
@@ -277,8 +285,8 @@ impl<P: Request> RequestFuture<P> {
         let Some(line) = LineOf::of(self.inner.__connection()) else { return Err(error) };
         let again = self.again.get_or_insert_with(|| Box::new(Again::with(None)));
         again.begin(&mut self.inner);
-        if may_go_on(P::IDEMPOTENT, &error) && line.reconnects() {
-            let sent = matches!(*error, RequestError::Disconnected { .. });
+        if may_go_on(P::IDEMPOTENT, again.retry.is_some(), &error) && line.reconnects() {
+            let sent = matches!(*error, RequestError::Disconnected { maybe_executed: true, .. });
             if sent && again.resent >= MAX_RESENT {
                 return Err(error);
             }
@@ -313,11 +321,12 @@ impl<P: Request> RequestFuture<P> {
     }
 }
 
-/// Whether a call that has ended so may be sent over the next connection without being asked.
-fn may_go_on<E>(idempotent: bool, error: &RequestError<E>) -> bool {
+/// Whether a call that has ended so may be sent over the next connection. The packet of one that may be `retried` is still
+/// there.
+fn may_go_on<E>(idempotent: bool, retried: bool, error: &RequestError<E>) -> bool {
     match error {
         RequestError::Closed(_) => true,
-        RequestError::Disconnected { .. } => idempotent,
+        RequestError::Disconnected { maybe_executed, .. } => idempotent || (retried && !maybe_executed),
         _ => false,
     }
 }
@@ -363,6 +372,17 @@ impl<E> Again<E> {
         loop {
             match &mut self.next {
                 Next::Attempt => return Poll::Ready(Ok(None)),
+                Next::Start => {
+                    self.next = Next::Attempt;
+                    let connection = inner.__connection();
+                    // A session that is over says so by its connection.
+                    let Some(line) = LineOf::of(connection) else { return Poll::Ready(Ok(None)) };
+                    let waits = while_offline == WhileOffline::Wait;
+                    match line.reroute(connection, waits, inner.__size_hint(), self.deadline) {
+                        Ok(wait) => self.next = Next::Connection(wait),
+                        Err(stop) => return Poll::Ready(Err(stop)),
+                    }
+                }
                 Next::Connection(wait) => {
                     let Poll::Ready(routed) = wait.poll(cx) else { return Poll::Pending };
                     self.next = Next::Attempt;
@@ -377,8 +397,8 @@ impl<E> Again<E> {
                         self.next = Next::Attempt;
                         return Poll::Ready(Err(Stop::Over(reason)));
                     };
-                    let connection = line.connection();
-                    if connection.close_reason().is_none() {
+                    let (connection, online) = line.route();
+                    if online && connection.close_reason().is_none() {
                         self.next = Next::Attempt;
                         return Poll::Ready(Ok(Some(connection)));
                     }

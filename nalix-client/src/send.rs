@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use nalix_core::{Connection, Offline, OneWay, SendError};
+use nalix_core::{CloseCode, CloseReason, Connection, Offline, OneWay, SendError};
 
 use crate::{
     reconnect::{Line, Stop, Wait},
@@ -25,6 +25,8 @@ pub struct SendFuture<'a, P: OneWay> {
     inner: nalix_core::SendFuture<'a, P>,
     bytes: usize,
     while_offline: WhileOffline,
+    /// Whether there is a connection to begin with.
+    online: bool,
     wait: Option<Wait>,
 }
 
@@ -36,7 +38,7 @@ impl<P: OneWay> fmt::Debug for SendFuture<'_, P> {
 
 impl<'a, P: OneWay> SendFuture<'a, P> {
     pub(crate) fn new(line: &'a Arc<Line>, packet: &'a P) -> Self {
-        let connection = line.connection();
+        let (connection, online) = line.route();
         let inner = connection.__send(packet);
         Self {
             line,
@@ -44,6 +46,7 @@ impl<'a, P: OneWay> SendFuture<'a, P> {
             inner,
             bytes: packet.size_hint(),
             while_offline: WhileOffline::Wait,
+            online,
             wait: None,
         }
     }
@@ -81,9 +84,13 @@ impl<P: OneWay> Future for SendFuture<'_, P> {
                     Err(stop) => return Poll::Ready(Err(failed(stop))),
                 }
             }
-            let closed = match Pin::new(&mut this.inner).poll(cx) {
-                Poll::Ready(Err(SendError::Closed(reason))) => reason,
-                done => return done,
+            let closed = match std::mem::replace(&mut this.online, true) {
+                true => match Pin::new(&mut this.inner).poll(cx) {
+                    Poll::Ready(Err(SendError::Closed(reason))) => reason,
+                    done => return done,
+                },
+                // The connection may live on without a link, and would take it.
+                false => CloseReason::new(CloseCode::Lost, ""),
             };
             if !this.line.reconnects() {
                 return Poll::Ready(Err(SendError::Closed(closed)));
@@ -99,8 +106,9 @@ impl<P: OneWay> Future for SendFuture<'_, P> {
 
 /// Sends a packet if that can be done right now.
 pub(crate) fn try_send<P: OneWay>(line: &Arc<Line>, packet: &P) -> Result<(), SendError> {
-    let connection = line.connection();
-    match connection.try_send(packet) {
+    let (connection, online) = line.route();
+    let sent = if online { Some(connection.try_send(packet)) } else { None };
+    match sent.unwrap_or_else(|| Err(SendError::Closed(CloseReason::new(CloseCode::Lost, "")))) {
         Err(SendError::Closed(_)) if line.reconnects() => match line.reroute(&connection, false, 0, None) {
             // There is a new one already.
             Ok(_) => line.connection().try_send(packet),

@@ -59,7 +59,8 @@ impl Session {
     /// # Ok(()) }
     /// ```
     pub fn request<P: Request>(&self, packet: P) -> RequestBuilder<P> {
-        RequestBuilder::new(self.inner.line.connection().request(packet))
+        let (connection, online) = self.inner.line.route();
+        RequestBuilder::new(connection.request(packet), online)
     }
 
     /// Asks the server for a stream: await the [`Incoming`], or set options first.
@@ -77,7 +78,8 @@ impl Session {
     /// # Ok(()) }
     /// ```
     pub fn stream<P: StreamRequest>(&self, packet: P) -> OpenBuilder<P, Incoming<P::Item, P::Error>> {
-        OpenBuilder::new(self.inner.line.connection().stream(packet))
+        let (connection, online) = self.inner.line.route();
+        OpenBuilder::new(connection.stream(packet), online)
     }
 
     /// Starts an upload: await the [`Upload`], send its chunks, and finish it to get the answer.
@@ -96,7 +98,8 @@ impl Session {
     /// # Ok(()) }
     /// ```
     pub fn upload<P: UploadRequest>(&self, packet: P) -> OpenBuilder<P, Upload<P>> {
-        OpenBuilder::new(self.inner.line.connection().upload(packet))
+        let (connection, online) = self.inner.line.route();
+        OpenBuilder::new(connection.upload(packet), online)
     }
 
     /// Opens a stream in both directions.
@@ -113,7 +116,8 @@ impl Session {
     /// # Ok(()) }
     /// ```
     pub fn duplex<P: DuplexRequest>(&self, packet: P) -> OpenBuilder<P, Duplex<P>> {
-        OpenBuilder::new(self.inner.line.connection().duplex(packet))
+        let (connection, online) = self.inner.line.route();
+        OpenBuilder::new(connection.duplex(packet), online)
     }
 
     /// Sends a one-way packet: done when it is in the outbox. Cancel safe: see [`SendFuture`]. Takes a reference, since the

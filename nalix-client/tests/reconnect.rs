@@ -538,6 +538,29 @@ async fn a_connection_that_does_not_survive_a_change_of_the_network_is_noticed_s
     deaf.abort();
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_dialer_that_panics_ends_the_session_and_nobody_waits_for_ever() {
+    let site = Site::with(Lab).await;
+    let dialed = Arc::new(AtomicU32::new(0));
+    let server = site.server();
+    let dialer = move |_: &str| {
+        assert!(dialed.fetch_add(1, SeqCst) == 0, "a fault in a dialer");
+        let (ours, theirs) = memory::pair(4096);
+        server.serve_link(theirs);
+        std::future::ready(Ok(ours))
+    };
+    let builder = Client::builder("memory").plaintext().dialer(dialer);
+    let session = builder.options(Options::default().keep_alive(None)).connect().await.unwrap();
+    let mut numbers = session.subscribe::<Number>();
+    site.cut();
+    assert_eq!(soon(session.closed()).await.code, CloseCode::Internal);
+    assert!(soon(numbers.next()).await.is_none());
+    assert!(matches!(
+        soon(session.request(Double { n: 1 })).await,
+        Err(nalix_client::RequestError::Closed(_))
+    ));
+}
+
 /// A server that shakes hands and then neither answers nor goes.
 async fn deaf_after_hello(link: memory::MemoryLink) {
     use nalix_core::{connection, handshake::ServerSecurity, registry::Registry};

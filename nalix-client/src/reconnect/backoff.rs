@@ -37,7 +37,7 @@ impl Backoff {
     pub(crate) fn next(&mut self, asked: Option<Duration>) -> Duration {
         let delay = self.random.up_to(self.bound());
         self.attempts = self.attempts.saturating_add(1);
-        asked.map_or(delay, |asked| delay.saturating_add(asked.min(MAX_ASKED)))
+        asked.map_or(delay, |asked| delay.saturating_add(asked.min(MAX_ASKED))).min(FOR_EVER)
     }
 
     pub(crate) fn reset(&mut self) {
@@ -48,6 +48,9 @@ impl Backoff {
 /// The longest that a peer's word counts: a wrong one, or one that somebody has put into its mouth, must not send a client away
 /// for good.
 pub(crate) const MAX_ASKED: Duration = Duration::from_secs(3_600);
+
+/// What is longer is as good as for ever, and clocks can be added to it.
+pub(super) const FOR_EVER: Duration = Duration::from_secs(86_400 * 365 * 30);
 
 /// Random enough to spread load, and for nothing that has to be secret.
 #[derive(Debug)]
@@ -120,7 +123,7 @@ mod tests {
     fn extremes_do_not_overflow() {
         let mut backoff = Backoff::new(Duration::MAX, Duration::MAX);
         for _ in 0..100 {
-            assert!(backoff.next(Some(Duration::MAX)) >= MAX_ASKED);
+            assert!(backoff.next(Some(Duration::MAX)) <= FOR_EVER);
         }
         let mut backoff = Backoff::new(Duration::ZERO, Duration::ZERO);
         assert_eq!(backoff.next(None), Duration::ZERO);

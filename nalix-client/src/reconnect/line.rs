@@ -4,7 +4,6 @@ use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::Waker,
-    time::Duration,
 };
 
 use nalix_core::{
@@ -18,6 +17,7 @@ use tokio::{
 };
 
 use super::{
+    backoff::FOR_EVER,
     options::ReconnectOptions,
     state::{Cause, Events, SessionEvent, SessionState},
     wait::{Stop, Wait},
@@ -126,6 +126,13 @@ impl Line {
     #[inline]
     pub(crate) fn connection(&self) -> Connection {
         self.lock().connection.clone()
+    }
+
+    /// As [`Line::connection`], and whether calls can go over it.
+    #[inline]
+    pub(crate) fn route(&self) -> (Connection, bool) {
+        let state = self.lock();
+        (state.connection.clone(), state.online)
     }
 
     /// Whether the session looks for another connection when it loses this one.
@@ -391,6 +398,3 @@ impl State {
 
 /// How many events are kept for those who do not read them.
 const KEPT_EVENTS: usize = 64;
-
-/// What is longer is as good as for ever, and clocks can be added to it.
-const FOR_EVER: Duration = Duration::from_secs(86_400 * 365 * 30);

@@ -2,7 +2,10 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use nalix_core::{CloseCode, CloseReason, Connection, connection::ConnectError};
+use nalix_core::{
+    CloseCode, CloseReason, Connection,
+    connection::{Anchor, ConnectError},
+};
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until, timeout},
@@ -25,7 +28,7 @@ pub(crate) async fn first_connect<D: Dial>(dialer: &mut Dialer<D>) -> Result<Ope
     let options = dialer.reconnect.clone();
     let mut backoff = backoff(&options);
     loop {
-        let error = match dialer.connect().await {
+        let error = match dialer.connect(None).await {
             Ok(opened) => return Ok(opened),
             Err(error) => error,
         };
@@ -40,57 +43,108 @@ pub(crate) async fn first_connect<D: Dial>(dialer: &mut Dialer<D>) -> Result<Ope
 }
 
 /// Watches over the session until it is over.
-pub(crate) fn supervise<D: Dial>(line: Arc<Line>, dialer: Dialer<D>) -> impl Future<Output = ()> + Send {
+pub(crate) fn supervise<D: Dial>(
+    line: Arc<Line>,
+    dialer: Dialer<D>,
+    anchor: Anchor<D::Link>,
+) -> impl Future<Output = ()> + Send {
     // From now on, and not from the first poll.
     let hints = line.hints();
-    watch_over(line, dialer, hints)
+    watch_over(line, dialer, anchor, hints)
 }
 
-async fn watch_over<D: Dial>(line: Arc<Line>, mut dialer: Dialer<D>, mut hints: watch::Receiver<u64>) {
+async fn watch_over<D: Dial>(
+    line: Arc<Line>,
+    mut dialer: Dialer<D>,
+    mut anchor: Anchor<D::Link>,
+    mut hints: watch::Receiver<u64>,
+) {
     let mut backoff = backoff(&dialer.reconnect);
+    let _end = EndWithTask(Arc::clone(&line));
     loop {
         let since = Instant::now();
-        let connection = line.connection();
-        let reason = ended(&connection, &mut hints).await;
+        let connection = anchor.connection().clone();
+        let reason = lost(&anchor, &mut hints).await;
         if line.is_closing() || !verdict::comes_back_after(&reason) {
-            return line.end(reason);
+            return over(&line, &connection, reason);
         }
         if since.elapsed() >= dialer.reconnect.stable_after {
             backoff.reset();
         }
         line.offline();
         line.event(SessionEvent::Lost(reason.clone()));
-        match reestablish(&line, &mut dialer, &mut backoff, (&mut hints, reason)).await {
-            Ok(opened) => {
+        match reestablish(&line, &mut dialer, &mut backoff, (&anchor, &mut hints, reason)).await {
+            Ok(Found::Resumed) => {
+                line.online(connection);
+                line.event(SessionEvent::Resumed);
+            }
+            Ok(Found::Fresh(opened)) => {
+                // What was in flight ends before anything is asked over the new connection.
+                connection.abort();
+                connection.closed().await;
                 let lost = connection.lost_calls();
-                let (ticket, resumed) = (opened.ticket().cloned(), opened.is_resumed());
-                let started = dialer.start(opened);
-                line.set_standing(ticket, resumed);
-                let wanted = line.online(started.connection.clone());
-                if !wanted {
-                    started.connection.close();
-                }
-                started.run();
+                anchor = begin_again(&line, &dialer, *opened);
                 line.event(SessionEvent::Fresh { lost });
             }
-            Err(reason) => return line.end(reason),
+            Err(reason) => return over(&line, &connection, reason),
         }
     }
 }
 
-/// Waits for the end of the connection, and probes it when another network may be there.
-async fn ended(connection: &Connection, hints: &mut watch::Receiver<u64>) -> CloseReason {
+/// Ends the session with its task: with a dialer that panics, or with the runtime.
+struct EndWithTask(Arc<Line>);
+
+impl Drop for EndWithTask {
+    fn drop(&mut self) {
+        self.0.end(CloseReason::new(CloseCode::Internal, "nobody looks for a connection any more"));
+    }
+}
+
+/// A fresh session over a new connection.
+fn begin_again<D: Dial>(line: &Arc<Line>, dialer: &Dialer<D>, opened: Opened<D::Link>) -> Anchor<D::Link> {
+    let (ticket, resumed) = (opened.ticket().cloned(), opened.is_resumed());
+    let mut started = dialer.start(opened);
+    let anchor = started.anchor();
+    line.set_standing(ticket, resumed);
+    if !line.online(started.connection.clone()) {
+        started.connection.close();
+    }
+    started.run();
+    anchor
+}
+
+/// The session is over, and with it the last connection if that still waits for a link.
+fn over(line: &Line, connection: &Connection, reason: CloseReason) {
+    connection.abort();
+    line.end(reason);
+}
+
+/// Waits until the link is lost or the connection has ended, and probes it when another network may be there.
+async fn lost<L>(anchor: &Anchor<L>, hints: &mut watch::Receiver<u64>) -> CloseReason {
+    let connection = anchor.connection();
     loop {
-        match either(connection.closed(), hint(hints)).await {
-            Either::First(reason) => return reason,
+        match either(connection.until_detached(), hint(hints)).await {
+            Either::First(Some(detached)) => return detached.cause,
+            Either::First(None) => return connection.closed().await,
             Either::Second(()) => {
                 if timeout(PROBE, connection.ping()).await.is_err() {
                     tracing::debug!("no answer over the new network");
-                    connection.abort();
+                    match anchor.session() {
+                        Some(_) => connection.detach(),
+                        None => connection.abort(),
+                    }
                 }
             }
         }
     }
+}
+
+/// With what a session goes on.
+enum Found<L> {
+    /// Where it was.
+    Resumed,
+    /// With a new connection.
+    Fresh(Box<Opened<L>>),
 }
 
 /// Tries until there is a connection.
@@ -101,8 +155,10 @@ async fn reestablish<D: Dial>(
     line: &Line,
     dialer: &mut Dialer<D>,
     backoff: &mut Backoff,
-    (hints, reason): (&mut watch::Receiver<u64>, CloseReason),
-) -> Result<Opened<D::Link>, CloseReason> {
+    (anchor, hints, reason): (&Anchor<D::Link>, &mut watch::Receiver<u64>, CloseReason),
+) -> Result<Found<D::Link>, CloseReason> {
+    // As long as it makes sense to ask for it.
+    let mut resumable = Some(anchor);
     let mut asked = verdict::asked(&reason);
     let mut cause = Cause::Lost(reason.clone());
     // What the session is told if there is no further attempt.
@@ -136,9 +192,20 @@ async fn reestablish<D: Dial>(
         began = Instant::now();
         line.reconnecting(attempt, &cause, None);
         hints.mark_unchanged();
-        let dialed = either(dialer.connect(), hint(hints));
+        let dialed = either(dialer.connect(resumable), hint(hints));
         let error = match unless_closed(&mut phase, dialed).await? {
-            Either::First(Ok(opened)) => return Ok(opened),
+            Either::First(Ok(opened)) if opened.is_attached() => {
+                match unless_closed(&mut phase, anchor.attach(opened.into_established())).await? {
+                    Ok(()) => return Ok(Found::Resumed),
+                    Err(refused) => {
+                        // The server goes on with a session that has just ended here, or cannot: then with another.
+                        tracing::debug!(why = ?refused.why, "the session does not go on");
+                        resumable = None;
+                        ConnectError::Io(std::io::ErrorKind::ConnectionAborted.into())
+                    }
+                }
+            }
+            Either::First(Ok(opened)) => return Ok(Found::Fresh(Box::new(opened))),
             Either::First(Err(error)) => error,
             // What was under way went over the network that was there before.
             Either::Second(()) => {

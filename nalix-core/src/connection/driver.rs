@@ -111,11 +111,7 @@ impl<L> fmt::Debug for Driver<L> {
 
 impl<L: Link> Driver<L> {
     /// Takes an established connection over. The handle may be used before the driver is first polled.
-    pub fn new(
-        mut established: Established<L>,
-        serving: Serving,
-        options: &Options,
-    ) -> (Connection, Self) {
+    pub fn new(mut established: Established<L>, serving: Serving, options: &Options) -> (Connection, Self) {
         let options = options.clone().in_range();
         let kept = Self::open_session(&mut established, &options);
         let Established { link, inbound, outbound, setup, .. } = established;
@@ -212,7 +208,7 @@ impl<L: Link> Driver<L> {
             }
             if let Some(commands) = turn.commands {
                 if commands.abort {
-                    return Poll::Ready(CloseReason::new(CloseCode::GoingAway, "cut off"));
+                    return Poll::Ready(self.cut_off());
                 }
                 self.obey(*commands, cx);
             }

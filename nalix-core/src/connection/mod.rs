@@ -35,10 +35,10 @@ mod worn_out;
 mod writing;
 
 pub use self::{
+    anchor::{Anchor, Refused, Why},
     cell::RouterCell,
     dispatch::{Dispatch, Layered, Serving},
     driver::Driver,
-    anchor::{Anchor, Refused, Why},
     establish::{
         ConnectError, Established, accept, accept_unless, connect, connect_attached, connect_early, refuse,
     },

@@ -5,8 +5,8 @@ use std::fmt;
 use bytes::Bytes;
 
 use super::{
-    Answer, Attach, Grant, Hello, Lasting, Offer, Params, PublicKey, Sealing, Secrets, Secured, ServerSecurity, SessionRecord,
-    Terms, VERSION, Way,
+    Answer, Attach, Grant, Hello, Lasting, Offer, Params, PublicKey, Sealing, Secrets, Secured,
+    ServerSecurity, SessionRecord, Terms, VERSION, Way,
     noise::{Noise, NoiseError},
 };
 use crate::{

@@ -241,6 +241,12 @@ impl<P: Packet, O: Opens<P>> OpenFuture<P, O> {
         self.packet.as_ref().map_or(0, P::size_hint)
     }
 
+    /// Starts to count the time, if that has not been done.
+    pub fn __fix_deadline(&mut self) {
+        let at = self.timeout.take().and_then(|timeout| Instant::now().checked_add(timeout));
+        self.deadline = [self.deadline, at].into_iter().flatten().min();
+    }
+
     /// Begins again over a connection, after it has resolved since the last one had ended.
     pub fn __restart(&mut self, connection: Connection) -> bool {
         (self.connection, self.done) = (connection, false);

@@ -259,10 +259,10 @@ impl<P: Request> RequestFuture<P> {
         }
     }
 
-    /// Begins again over a connection, once it has resolved. Returns whether the packet was still there.
+    /// Begins again over a connection, once it has resolved or before it is polled. Returns whether the packet was still there.
     pub fn __restart(&mut self, connection: Connection) -> bool {
         match std::mem::replace(&mut self.stage, Stage::Done(None)) {
-            Stage::Done(Some(packet)) => {
+            Stage::Done(Some(packet)) | Stage::Unsent(packet) => {
                 (self.connection, self.stage) = (connection, Stage::Unsent(packet));
                 true
             }

@@ -83,10 +83,8 @@ pub async fn accept_unless<L: Link>(
     };
     match unless(stop, within(options.handshake_timeout, shake)).await {
         Ok((terms, peer_key, resumption, attach)) => {
-            let mut established =
-                settle(link, (inbound, outbound), terms, peer_key, resumption, &options);
-            established.lasting =
-                terms.lasting.then(|| attach.map_or(Lasting::Open, Lasting::Asked));
+            let mut established = settle(link, (inbound, outbound), terms, peer_key, resumption, &options);
+            established.lasting = terms.lasting.then(|| attach.map_or(Lasting::Open, Lasting::Asked));
             Ok(established)
         }
         Err(error) => {
