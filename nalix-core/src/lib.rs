@@ -133,7 +133,7 @@ pub use self::{
         UploadRequest, Uploads, Wire,
     },
     peer::{
-        Connection, Duplex, Finish, Incoming, Lag, Lagged, Listener, OpenBuilder, OpenFuture, Opens,
+        Connection, Detached, Duplex, Finish, Incoming, Lag, Lagged, Listener, OpenBuilder, OpenFuture, Opens,
         Outgoing, Queue, RequestBuilder, RequestError, RequestFuture, Response, ResponseBuilder,
         ResponseFuture, Resumption, Rtt, SendChunk, SendError, SendFuture, StreamError, Subscription, Upload,
     },

@@ -117,7 +117,7 @@ impl<L: Link> Driver<L> {
         options: &Options,
     ) -> (Connection, Self) {
         let options = options.clone().in_range();
-        let kept = Self::open_session(&mut established, &options);
+        let kept = Self::open_session(&mut established, options.resume_log);
         let Established { link, inbound, outbound, setup, .. } = established;
         let shared = Arc::new(Shared::new(setup, outbound));
         if let Some(kept) = kept {
