@@ -82,7 +82,7 @@ async fn answer(link: &mut memory::MemoryLink) {
     };
     let params = Params::new(1 << 20, 100, Contracts::default());
     let responder = Responder::read(&hello, params, &ServerSecurity::Plaintext, None).unwrap();
-    write(link, &responder.accept(None).unwrap().reply).await;
+    write(link, &responder.accept(None, None).unwrap().reply).await;
 }
 
 async fn write(link: &mut memory::MemoryLink, mut bytes: &[u8]) {

@@ -433,7 +433,7 @@ fn receive_with(inflation: bool, bytes: &[u8]) -> Result<Vec<Frame>, ProtocolErr
 /// The HelloReply record that answers a hello, and what has been agreed on.
 fn answer(hello: &Hello, params: &Params) -> (Vec<u8>, Terms) {
     let responder = Responder::read(hello, params.clone(), &ServerSecurity::Plaintext, None).unwrap();
-    let accepted = responder.accept(None).unwrap();
+    let accepted = responder.accept(None, None).unwrap();
     (accepted.reply, accepted.terms)
 }
 

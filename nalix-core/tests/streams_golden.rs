@@ -51,7 +51,7 @@ fn hellos_with_a_window_have_their_golden_bytes() {
     assert_eq!(Offer::parse(&hello.content).unwrap().stream_window, 8_192);
 
     let responder = Responder::read(&hello, params, &ServerSecurity::Plaintext, None).unwrap();
-    let accepted = responder.accept(None).unwrap();
+    let accepted = responder.accept(None, None).unwrap();
     let bytes = take("stream reply");
     assert_eq!(accepted.reply, bytes);
     assert_eq!((accepted.terms.window_in, accepted.terms.window_out), (8_192, 8_192));

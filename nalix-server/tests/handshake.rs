@@ -256,7 +256,7 @@ async fn hello_reply(ours: &mut DuplexStream) -> Vec<u8> {
     let hello = Hello::parse(&body.into()).unwrap();
     let params = Params::new(1 << 20, 100, Contracts::default());
     let responder = Responder::read(&hello, params, &ServerSecurity::Plaintext, None).unwrap();
-    responder.accept(None).unwrap().reply
+    responder.accept(None, None).unwrap().reply
 }
 
 async fn connect_to(answer: impl AsyncFnOnce(DuplexStream)) -> ConnectError {

@@ -67,7 +67,7 @@ fn hello() {
     write("handshake", "hello", &[&[0], &hellos[0]]);
     let plain = Hello::parse(&hellos[0].clone().into()).unwrap();
     let responder = Responder::read(&plain, params(), &ServerSecurity::Plaintext, None).unwrap();
-    write("handshake", "reply", &[&[1], &responder.accept(None).unwrap().reply[HEADER..]]);
+    write("handshake", "reply", &[&[1], &responder.accept(None, None).unwrap().reply[HEADER..]]);
     write("hello", "reply-short", &[&[1, 0, 0, 1, 2, 3]]);
     write("hello", "reply", &[&[1, 1, 0, 1], &[9; 100]]);
 

@@ -37,7 +37,7 @@ fn hello(body: &Bytes) {
     let Ok(hello) = Hello::parse(body) else { return };
     assert_eq!(hello.body(), body[..]);
     let Ok(responder) = Responder::read(&hello, params(), &ServerSecurity::Plaintext, None) else { return };
-    let Ok(accepted) = responder.accept(None) else { return };
+    let Ok(accepted) = responder.accept(None, None) else { return };
     assert!(accepted.terms.message_in == 1 << 20);
     assert!(accepted.reply.len() <= record::HEADER + MAX_HELLO);
     let reply = Bytes::from(accepted.reply).slice(record::HEADER..);

@@ -51,7 +51,7 @@ fn any_hello(input: &[u8]) {
     match Responder::read(&hello, params(), &server, Some(&keys::session())) {
         Ok(responder) => {
             assert_eq!(responder.client_key().is_some(), hello.way == Way::Mutual);
-            check(&responder.accept(None).unwrap(), &hello);
+            check(&responder.accept(None, None).unwrap(), &hello);
         }
         Err(reason) => assert!(!reason.message.is_empty()),
     }
@@ -91,7 +91,7 @@ fn any_offer(input: &[u8]) {
             in_proportion(&offer, content.len());
             assert_ne!(offer.sealing, Sealing::None);
             assert_eq!(responder.client_key(), None);
-            if let Ok(accepted) = responder.accept(None) {
+            if let Ok(accepted) = responder.accept(None, None) {
                 assert_eq!(accepted.early, offer.early);
                 check(&accepted, &hello);
             }
@@ -145,7 +145,7 @@ fn changed_reply(input: &[u8]) {
     let hello = Hello::parse(&body.into()).unwrap();
     let read = Responder::read(&hello, params(), &server, Some(&keys::session()));
     let Ok(responder) = read else { return };
-    let accepted = responder.accept(grant.clone()).unwrap();
+    let accepted = responder.accept(grant.clone(), None).unwrap();
     check(&accepted, &hello);
     assert_eq!(accepted.early, if pattern == Pattern::Resume { early } else { &[] });
     let original = &accepted.reply[record::HEADER..];

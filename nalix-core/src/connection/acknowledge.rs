@@ -4,9 +4,7 @@ use super::driver::Driver;
 use crate::{
     error::ProtocolError,
     frame::{Control, FrameKind, Head},
-    handshake::SessionId,
     link::Link,
-    peer::Kept,
     session::{Cover, Frame},
     wire::{Encode, Limits, Reader, Writer},
 };
@@ -43,18 +41,12 @@ impl<L: Link> Driver<L> {
     }
 
     /// A message about the link has come.
-    pub(super) fn handle_link_message(&mut self, message: Control) -> Result<(), ProtocolError> {
+    pub(super) fn handle_link_message(&mut self, message: &Control) -> Result<(), ProtocolError> {
         self.inbound.uncount();
         match message {
-            Control::Session { session, token, grace } => {
-                let kept = Kept::new(SessionId::from_bytes(session), token, grace);
-                let first = self.shared.setup.terms.lasting && self.shared.kept.set(kept).is_ok();
-                if first { Ok(()) } else { Err(ProtocolError::BadFrame { what: "a second session" }) }
-            }
-            Control::Attached { .. } => {
-                Err(ProtocolError::BadFrame { what: "goes on with what was not asked for" })
-            }
-            _ => Ok(()),
+            Control::Ready => Ok(()),
+            // Those come first, and only to who has asked.
+            _ => Err(ProtocolError::BadFrame { what: "word of a session that was not asked for" }),
         }
     }
 }

@@ -23,9 +23,9 @@ use super::{
 use crate::{
     Connection,
     frame::{Control, ResumeToken},
-    handshake::{Attach, SessionId},
+    handshake::{Attach, Kept, PublicKey, SessionId},
     link::Link,
-    peer::{Kept, Shared},
+    peer::Shared,
     status::{CloseCode, CloseReason},
 };
 
@@ -109,7 +109,7 @@ impl<L> Anchor<L> {
 
     /// Whether this is what the session is known by, and whoever has proven `peer_key` may have it. Takes the same time
     /// wherever the token differs.
-    pub fn admits(&self, token: &ResumeToken, peer_key: Option<&crate::handshake::PublicKey>) -> bool {
+    pub fn admits(&self, token: &ResumeToken, peer_key: Option<&PublicKey>) -> bool {
         let known = self.shared.kept.get().is_some_and(|kept| kept.token == *token);
         known && self.shared.setup.peer_key.as_ref() == peer_key
     }
@@ -258,10 +258,10 @@ impl<L: Link> Driver<L> {
         }
         let received = match &established.lasting {
             Some(Lasting::Attached(received)) => *received,
-            Some(Lasting::Asked(attach)) if attach.epoch <= self.epoch => {
+            Some(Lasting::Asked(_, attach)) if attach.epoch <= self.epoch => {
                 return refused(established, Why::Stale);
             }
-            Some(Lasting::Asked(attach)) => {
+            Some(Lasting::Asked(_, attach)) => {
                 let (epoch, received) = (attach.epoch, attach.received);
                 if !self.shared.can_go_on(received) {
                     return refused(established, Why::Lost);
@@ -301,22 +301,17 @@ impl<L: Link> Driver<L> {
 }
 
 impl<L> Driver<L> {
-    /// Opens a session on the accepting side, or takes the one over that the peer has opened.
-    pub(super) fn open_session(established: &mut Established<L>, options: &super::Options) -> Option<Kept> {
+    /// What the session is known by, if it can outlive its links. A peer that has asked for another is told.
+    pub(super) fn open_session(established: &mut Established<L>, log: usize) -> Option<Kept> {
         let lasting = established.lasting.take()?;
-        established.outbound.keep_log(options.resume_log);
+        established.outbound.keep_log(log);
         match lasting {
-            Lasting::Opened(kept) => kept,
-            Lasting::Attached(_) => None,
-            Lasting::Open | Lasting::Asked(_) => {
-                let known = established.setup.resumption.as_ref().map(|resumption| resumption.session_id());
-                let session = known.or_else(|| SessionId::generate().ok())?;
-                let token = crate::handshake::resume_token()?;
-                let grace = options.resume_grace;
-                let said = Control::Session { session: *session.as_bytes(), token: token.clone(), grace };
-                established.outbound.append_of_link(&said);
-                Some(Kept::new(session, token, grace))
+            Lasting::New(kept) => Some(kept),
+            Lasting::Asked(kept, _) => {
+                established.outbound.append_of_link(&Control::Fresh);
+                Some(kept)
             }
+            Lasting::Attached(_) => None,
         }
     }
 }

@@ -113,7 +113,7 @@ impl<L: Link> Driver<L> {
     /// Takes an established connection over. The handle may be used before the driver is first polled.
     pub fn new(mut established: Established<L>, serving: Serving, options: &Options) -> (Connection, Self) {
         let options = options.clone().in_range();
-        let kept = Self::open_session(&mut established, &options);
+        let kept = Self::open_session(&mut established, options.resume_log);
         let Established { link, inbound, outbound, setup, .. } = established;
         let shared = Arc::new(Shared::new(setup, outbound));
         if let Some(kept) = kept {

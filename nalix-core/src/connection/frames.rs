@@ -127,7 +127,7 @@ impl<L: Link> Driver<L> {
                         tracing::debug!(?within, "the peer is about to close");
                         self.shared.peer_drains(within);
                     }
-                    message if message.is_of_link() => self.handle_link_message(message)?,
+                    message if message.is_of_link() => self.handle_link_message(&message)?,
                     Control::Unknown(kind) => tracing::debug!(kind, "unknown control message"),
                     _ => {}
                 }

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{
-    failure::{put_advice, put_text, take_advice, take_code, take_text},
-    token::ResumeToken,
-};
+use super::failure::{put_advice, put_text, take_advice, take_code, take_text};
 use crate::{
     error::DecodeError,
     status::{CloseCode, CloseReason, Side},
@@ -28,16 +25,9 @@ pub enum Control {
     /// The sender has verified the peer's part of the handshake. The first message of a client on a secured connection, so
     /// that the server knows that it speaks with somebody who is there, and not with a recording.
     Ready,
-    /// The accepting side has opened a session that outlives its links. Its first frame, if both sides keep what is not
-    /// acknowledged and nothing is gone on with.
-    Session {
-        /// Names the session.
-        session: [u8; 16],
-        /// What must be shown to go on with it.
-        token: ResumeToken,
-        /// How long the session is kept without a link, in whole milliseconds on the wire.
-        grace: Duration,
-    },
+    /// The accepting side does not go on with the session that was asked for: what it has named in its hello is a new one. Its
+    /// first frame then.
+    Fresh,
     /// The accepting side goes on with the session that was asked for. Its first frame then.
     Attached {
         /// How many bytes of frames of the connecting side it has handled. The rest comes again.
@@ -50,7 +40,7 @@ pub enum Control {
 impl Control {
     /// Whether it is about the link and not the session: such frames come once for each link and are not counted in positions.
     pub const fn is_of_link(&self) -> bool {
-        matches!(self, Control::Ready | Control::Session { .. } | Control::Attached { .. })
+        matches!(self, Control::Ready | Control::Fresh | Control::Attached { .. })
     }
 
     /// Reads a payload.
@@ -63,11 +53,7 @@ impl Control {
             CLOSE => Control::Close(take_reason(&mut r)?),
             DRAIN => Control::Drain { within: Duration::from_millis(r.varint()?) },
             READY => Control::Ready,
-            SESSION => Control::Session {
-                session: r.array()?,
-                token: ResumeToken::from_bytes(r.array()?),
-                grace: Duration::from_millis(r.varint()?),
-            },
+            FRESH => Control::Fresh,
             ATTACHED => Control::Attached { received: r.varint()? },
             other => Control::Unknown(other),
         })
@@ -86,12 +72,7 @@ impl Encode for Control {
                 w.put_varint(u64::try_from(within.as_millis()).unwrap_or(u64::MAX));
             }
             Control::Ready => w.put_u8(READY),
-            Control::Session { session, token, grace } => {
-                w.put_u8(SESSION);
-                w.put(session);
-                w.put(token.as_bytes());
-                w.put_varint(u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
-            }
+            Control::Fresh => w.put_u8(FRESH),
             Control::Attached { received } => {
                 w.put_u8(ATTACHED);
                 w.put_varint(*received);
@@ -119,7 +100,7 @@ pub(crate) fn take_reason(r: &mut Reader<'_>) -> Result<CloseReason, DecodeError
 const CLOSE: u8 = 0;
 const DRAIN: u8 = 1;
 const READY: u8 = 2;
-const SESSION: u8 = 3;
+const FRESH: u8 = 3;
 const ATTACHED: u8 = 4;
 
 #[cfg(test)]
@@ -134,11 +115,7 @@ mod tests {
             Control::Close(reason.by(Side::Peer)),
             Control::Drain { within: Duration::from_secs(5) },
             Control::Ready,
-            Control::Session {
-                session: [7; 16],
-                token: ResumeToken::from_bytes([9; 16]),
-                grace: Duration::from_secs(30),
-            },
+            Control::Fresh,
             Control::Attached { received: 1 << 40 },
             Control::Unknown(77),
         ] {

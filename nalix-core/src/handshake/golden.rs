@@ -150,7 +150,7 @@ fn handshake(
     });
     let parsed = Answer::parse(&answer.clone().into()).unwrap();
     assert_eq!((parsed.to_bytes(), &parsed.ticket), (answer, &grant), "{pattern}");
-    let accepted = responder.accept(grant).unwrap();
+    let accepted = responder.accept(grant, None).unwrap();
     assert_eq!(accepted.reply, take("HelloReply"), "{pattern}");
     assert_eq!(accepted.early, early);
     let (kind, body) =

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use super::{
-    Answer, ClientSecurity, Hello, Mismatch, Offer, Params, Pinned, PublicKey, Sealing, SessionTicket, Terms,
-    VERSION, Way,
+    Answer, ClientSecurity, Hello, Kept, Mismatch, Offer, Params, Pinned, PublicKey, Sealing, SessionTicket,
+    Terms, VERSION, Way,
     noise::{Keys, Noise, NoiseError},
     params::{Disagreement, MAX_PARAMS, clamp},
 };
@@ -45,6 +45,8 @@ pub struct Connected {
     pub server_key: Option<PublicKey>,
     /// With what the session can be resumed.
     pub ticket: Option<SessionTicket>,
+    /// The session that the server has opened, if both sides keep what is not acknowledged.
+    pub kept: Option<Kept>,
     /// Whether it goes on with an earlier session.
     pub resumed: bool,
     /// Whether the first frames went with the hello.
@@ -171,6 +173,7 @@ impl Initiator {
                 secrets: None,
                 server_key: None,
                 ticket: None,
+                kept: answer.lasting.filter(|_| terms.lasting),
                 resumed: false,
                 early: false,
             });
@@ -201,6 +204,7 @@ impl Initiator {
             secrets: Some(secrets),
             server_key: Some(server_key),
             ticket,
+            kept: answer.lasting.filter(|_| terms.lasting),
             resumed: resumes,
             early,
         })

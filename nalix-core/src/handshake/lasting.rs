@@ -1,6 +1,10 @@
 //! Whether a session is to outlive its link.
 
-use super::SessionId;
+use std::time::Duration;
+
+use zeroize::Zeroizing;
+
+use super::{SessionId, random};
 use crate::{
     error::{DecodeError, DecodeErrorKind},
     frame::ResumeToken,
@@ -16,6 +20,48 @@ pub enum Lasting {
     New,
     /// As [`Lasting::New`], and wants to go on with this session.
     Attach(Attach),
+}
+
+/// A session that outlives its links, as the accepting side names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Kept {
+    /// Names it. No secret.
+    pub session: SessionId,
+    /// What must be shown to go on with it.
+    pub token: ResumeToken,
+    /// How long it is kept without a link, in whole milliseconds on the wire.
+    pub grace: Duration,
+}
+
+impl Kept {
+    /// Names a session, with a token of its own. `None` if the operating system has no randomness.
+    pub(crate) fn generate(session: SessionId, grace: Duration) -> Option<Self> {
+        let mut bytes = Zeroizing::new([0; ResumeToken::LEN]);
+        random::fill(&mut *bytes).ok()?;
+        Some(Self { session, token: ResumeToken::from_bytes(*bytes), grace })
+    }
+
+    /// A flag, and the rest if there is one.
+    pub(super) fn write(kept: Option<&Self>, w: &mut Writer<'_>) {
+        let Some(Self { session, token, grace }) = kept else { return w.put_u8(NO) };
+        w.put_u8(NEW);
+        w.put(session.as_bytes());
+        w.put(token.as_bytes());
+        w.put_varint(u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
+    }
+
+    /// Left out by those who keep nothing.
+    pub(super) fn read(r: &mut Reader<'_>) -> Result<Option<Self>, DecodeError> {
+        if r.is_empty() || r.u8()? == NO {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            session: SessionId::from_bytes(r.array()?),
+            token: ResumeToken::from_bytes(r.array()?),
+            grace: Duration::from_millis(r.varint()?),
+        }))
+    }
 }
 
 /// Asks to go on with a session over another link.

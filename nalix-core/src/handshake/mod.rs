@@ -24,13 +24,12 @@ mod store;
 mod text;
 mod ticket;
 
-pub(crate) use self::random::resume_token;
 pub use self::{
     contracts::{Contracts, Mismatch},
     hello::{Hello, Way, abort_body, read_abort},
     identity::{Identity, IdentityError, IdentityFault},
     initiator::{AnswerError, Connected, HelloError, Initiator, Secrets},
-    lasting::{Attach, Lasting},
+    lasting::{Attach, Kept, Lasting},
     params::{Answer, Grant, Offer, Params, Sealing, Terms},
     public_key::PublicKey,
     random::NoRandomness,

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use bytes::Bytes;
 
-use super::{Contracts, Lasting, Mismatch, TicketId, VERSION};
+use super::{Contracts, Kept, Lasting, Mismatch, TicketId, VERSION};
 use crate::{
     error::{DecodeError, DecodeErrorKind, ProtocolError},
     record::{Suite, Suites},
@@ -79,7 +79,7 @@ pub struct Terms {
     pub compression_out: bool,
     /// Whether the peer may send compressed messages.
     pub compression_in: bool,
-    /// Whether both sides keep what is not acknowledged.
+    /// Whether both sides keep what is not acknowledged, so that the session can outlive its links.
     pub lasting: bool,
     /// What is sealed.
     pub sealing: Sealing,
@@ -194,8 +194,8 @@ pub struct Answer {
     pub stream_window: u32,
     /// Whether it takes messages compressed with LZ4.
     pub lz4: bool,
-    /// Whether it keeps what is not acknowledged.
-    pub lasting: bool,
+    /// The session that it opens, if it keeps what is not acknowledged.
+    pub lasting: Option<Kept>,
 }
 
 impl Offer {
@@ -257,7 +257,10 @@ impl Encode for Offer {
         w.put_u8(self.suites.to_byte());
         self.fingerprints.encode(w);
         self.early.encode(w);
-        put_last(w, self.stream_window, self.lz4, &self.lasting);
+        put_last(w, self.stream_window, self.lz4, self.lasting != Lasting::No);
+        if self.lasting != Lasting::No {
+            self.lasting.write(w);
+        }
     }
 }
 
@@ -272,6 +275,7 @@ impl Answer {
         sealing: Sealing,
         suite: Option<Suite>,
         ticket: Option<Grant>,
+        kept: Option<Kept>,
     ) -> Result<Self, CloseReason> {
         let answer = Self {
             version: VERSION,
@@ -283,7 +287,7 @@ impl Answer {
             ticket,
             stream_window: clamp(ours.stream_window),
             lz4: ours.compression,
-            lasting: ours.lasting != Lasting::No,
+            lasting: kept,
         };
         if answer.to_bytes().len() > MAX_PARAMS {
             let message = format!("{} shared packets differ, too many to describe", answer.differing.len());
@@ -316,7 +320,7 @@ impl Answer {
                     .map(|(id, secs)| Grant::new(TicketId::from_bytes(id), Duration::from_secs(secs.into()))),
                 stream_window: stream_window(r)?,
                 lz4: lz4(r)?,
-                lasting: Lasting::read(r)? != Lasting::No,
+                lasting: Kept::read(r)?,
             })
         })();
         answer.map_err(ProtocolError::BadHello)
@@ -335,7 +339,7 @@ impl Answer {
             return Err(Disagreement::Sealing);
         }
         ours.contracts.check(&self.differing).map_err(Disagreement::Contracts)?;
-        let flags = (self.lz4, self.lasting);
+        let flags = (self.lz4, self.lasting.is_some());
         Ok(terms(ours, (self.max_message, self.max_calls), self.stream_window, flags, self.sealing))
     }
 }
@@ -350,8 +354,10 @@ impl Encode for Answer {
         self.differing.encode(w);
         let secs = |lifetime: Duration| u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
         self.ticket.as_ref().map(|grant| (*grant.id.as_bytes(), secs(grant.lifetime))).encode(w);
-        let lasting = if self.lasting { Lasting::New } else { Lasting::No };
-        put_last(w, self.stream_window, self.lz4, &lasting);
+        put_last(w, self.stream_window, self.lz4, self.lasting.is_some());
+        if self.lasting.is_some() {
+            Kept::write(self.lasting.as_ref(), w);
+        }
     }
 }
 
@@ -392,16 +398,12 @@ fn lz4(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
 }
 
 /// The fields that may be left out.
-fn put_last(w: &mut Writer<'_>, window: u32, lz4: bool, lasting: &Lasting) {
-    let lasts = *lasting != Lasting::No;
-    if window > 0 || lz4 || lasts {
+fn put_last(w: &mut Writer<'_>, window: u32, lz4: bool, more: bool) {
+    if window > 0 || lz4 || more {
         window.encode(w);
     }
-    if lz4 || lasts {
+    if lz4 || more {
         w.put_u8(if lz4 { LZ4 } else { 0 });
-    }
-    if lasts {
-        lasting.write(w);
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 
 use super::{
-    Answer, Attach, Grant, Hello, Lasting, Offer, Params, PublicKey, Sealing, Secrets, Secured,
+    Answer, Attach, Grant, Hello, Kept, Lasting, Offer, Params, PublicKey, Sealing, Secrets, Secured,
     ServerSecurity, SessionRecord, Terms, VERSION, Way,
     noise::{Noise, NoiseError},
 };
@@ -35,6 +35,8 @@ pub struct Accepted {
     pub secrets: Option<(Secrets, Key)>,
     /// Frames that came with the hello.
     pub early: Bytes,
+    /// The session that is opened, if both sides keep what is not acknowledged.
+    pub kept: Option<Kept>,
     /// The session that the client wants to go on with, if both sides keep what is not acknowledged. Nobody has checked it,
     /// nor that the hello is no recording.
     pub attach: Option<Attach>,
@@ -111,14 +113,16 @@ impl Responder {
         self.client_key
     }
 
-    /// Answers, with a ticket for the session if there is one.
+    /// Answers, with a ticket for the session if there is one, and with its name if it is to outlive its links.
     ///
     /// # Errors
     /// The reason to refuse the peer for.
-    pub fn accept(self, ticket: Option<Grant>) -> Result<Accepted, CloseReason> {
+    pub fn accept(self, ticket: Option<Grant>, kept: Option<Kept>) -> Result<Accepted, CloseReason> {
         let terms = self.offer.terms(&self.params, self.sealing);
         let suite = self.suite;
-        let answer = Answer::new(&self.offer, &self.params, self.sealing, suite, ticket)?.to_bytes();
+        let kept = kept.filter(|_| terms.lasting);
+        let answer =
+            Answer::new(&self.offer, &self.params, self.sealing, suite, ticket, kept.clone())?.to_bytes();
         let (body, secrets) = match self.noise.zip(suite) {
             None => (answer, None),
             Some((mut noise, suite)) => {
@@ -135,7 +139,7 @@ impl Responder {
             Lasting::Attach(attach) if terms.lasting => Some(attach),
             _ => None,
         };
-        Ok(Accepted { terms, secrets, early: self.offer.early, attach, reply })
+        Ok(Accepted { terms, secrets, early: self.offer.early, kept, attach, reply })
     }
 }
 

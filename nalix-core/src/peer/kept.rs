@@ -1,26 +1,9 @@
 //! Sessions that outlive their links, as the handles see them.
 
-use std::time::Duration;
-
 use tokio::time::Instant;
 
 use super::{handle::Connection, shared::Shared};
-use crate::{frame::ResumeToken, handshake::SessionId, status::CloseReason};
-
-/// What the accepting side has given out for a session that outlives its links.
-#[derive(Debug, Clone)]
-pub(crate) struct Kept {
-    pub(crate) session: SessionId,
-    pub(crate) token: ResumeToken,
-    /// How long it is kept without a link.
-    pub(crate) grace: Duration,
-}
-
-impl Kept {
-    pub(crate) fn new(session: SessionId, token: ResumeToken, grace: Duration) -> Self {
-        Self { session, token, grace }
-    }
-}
+use crate::status::CloseReason;
 
 /// A connection that has lost its link and waits for another.
 #[derive(Debug, Clone, PartialEq, Eq)]

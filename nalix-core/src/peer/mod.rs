@@ -40,7 +40,6 @@ pub(crate) use self::{
     commands::Commands,
     flow::granted,
     incoming::RawIncoming,
-    kept::Kept,
     number::Number,
     push::Pushed,
     shared::{Setup, Shared},

@@ -18,7 +18,6 @@ use super::{
     calls::Calls,
     commands::Commands,
     flows::Flows,
-    kept::Kept,
     latest::Latest,
     life::Life,
     number::Number,
@@ -30,7 +29,7 @@ use super::{
 };
 use crate::{
     error::ProtocolError,
-    handshake::{PublicKey, Sealing, Terms},
+    handshake::{Kept, PublicKey, Sealing, Terms},
     link::{Transport, TryWrite},
     packet::Priority,
     session::Outbound,

@@ -108,7 +108,7 @@ fn handshakes_print_no_secret() {
         secrets.add("a ticket's name", next.as_bytes());
         let grant = Grant::new(next, std::time::Duration::from_secs(60));
         clean(&secrets, &grant);
-        let accepted = responder.accept(Some(grant)).unwrap();
+        let accepted = responder.accept(Some(grant), None).unwrap();
         let reply = Bytes::copy_from_slice(&accepted.reply[record::HEADER..]);
         let secret = accepted.secrets.as_ref().unwrap().1.clone();
         secrets.add("a resumption secret", secret.as_bytes());

@@ -91,7 +91,7 @@ impl RawPeer {
         let hello = Hello::parse(&hello.body).expect("a good hello");
         let responder =
             Responder::read(&hello, params, &ServerSecurity::Plaintext, None).expect("acceptable");
-        peer.write(&responder.accept(None).expect("acceptable").reply).await;
+        peer.write(&responder.accept(None, None).expect("acceptable").reply).await;
         peer.inbound.establish(nalix_core::session::MAX_MESSAGE);
         peer.inbound.set_inflation(inflates);
         (peer, connecting.await.expect("no panic").expect("the handshake succeeds"))

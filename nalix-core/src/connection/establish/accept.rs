@@ -15,7 +15,7 @@ use crate::{
     Advice,
     connection::Options,
     handshake::{
-        self, Accepted, Contracts, Grant, Hello, MAX_HELLO, Params, Responder, Secured, ServerSecurity,
+        self, Accepted, Contracts, Grant, Hello, Kept, MAX_HELLO, Params, Responder, Secured, ServerSecurity,
         SessionData, SessionId, SessionRecord, SessionStore, StoreError, TicketId, Way,
     },
     link::Link,
@@ -67,8 +67,8 @@ pub async fn accept_unless<L: Link>(
         };
         let hello = Hello::parse(&body).map_err(ConnectError::Protocol)?;
         let Answered { accepted, peer_key, resumption } =
-            answer(&hello, params, security).await.map_err(ConnectError::Refused)?;
-        let Accepted { terms, secrets, early, attach, reply, .. } = accepted;
+            answer(&hello, params, security, options.resume_grace).await.map_err(ConnectError::Refused)?;
+        let Accepted { terms, secrets, early, kept, attach, reply, .. } = accepted;
         write(&mut link, &reply).await?;
         let secured = secrets.is_some();
         outbound = establish(&mut inbound, &terms, secrets.map(|(secrets, _)| secrets));
@@ -79,12 +79,12 @@ pub async fn accept_unless<L: Link>(
             _ if secured => confirm(&mut link, &mut inbound).await?,
             _ => {}
         }
-        Ok((terms, peer_key, resumption, attach))
+        Ok((terms, peer_key, resumption, kept.map(|kept| Lasting::of(kept, attach))))
     };
     match unless(stop, within(options.handshake_timeout, shake)).await {
-        Ok((terms, peer_key, resumption, attach)) => {
+        Ok((terms, peer_key, resumption, lasting)) => {
             let mut established = settle(link, (inbound, outbound), terms, peer_key, resumption, &options);
-            established.lasting = terms.lasting.then(|| attach.map_or(Lasting::Open, Lasting::Asked));
+            established.lasting = lasting;
             Ok(established)
         }
         Err(error) => {
@@ -129,7 +129,12 @@ struct Answered {
 
 /// The order matters: look the ticket up, verify the hello under its secret, take the ticket, and only then let anything
 /// happen to the session. Whoever cannot prove the secret leaves everything as it was.
-async fn answer(hello: &Hello, params: Params, security: &ServerSecurity) -> Result<Answered, CloseReason> {
+async fn answer(
+    hello: &Hello,
+    params: Params,
+    security: &ServerSecurity,
+    grace: Duration,
+) -> Result<Answered, CloseReason> {
     // Before a store is asked for anything.
     hello.check_version()?;
     let sessions = match security {
@@ -146,13 +151,19 @@ async fn answer(hello: &Hello, params: Params, security: &ServerSecurity) -> Res
     let responder = Responder::read(hello, params, security, resumed.as_ref().map(|(_, record)| record))?;
     let peer_key = responder.client_key();
     let Some(sessions) = sessions else {
-        return Ok(Answered { accepted: responder.accept(None)?, peer_key, resumption: None });
+        let kept = SessionId::generate().ok().and_then(|session| Kept::generate(session, grace));
+        return Ok(Answered { accepted: responder.accept(None, kept)?, peer_key, resumption: None });
     };
     let next = TicketId::generate().map_err(|_| no_randomness())?;
-    let accepted = responder.accept(Some(Grant::new(next, sessions.lifetime)))?;
+    let session = match &resumed {
+        Some((_, record)) => record.session,
+        None => SessionId::generate().map_err(|_| no_randomness())?,
+    };
+    let kept = Kept::generate(session, grace);
+    let accepted = responder.accept(Some(Grant::new(next, sessions.lifetime)), kept)?;
     let secret = accepted.secrets.as_ref().map(|(_, secret)| secret.clone());
     let secret = secret.ok_or_else(no_randomness)?;
-    let resumption = sessions.keep(resumed, next, secret, peer_key).await?;
+    let resumption = sessions.keep(session, resumed, next, secret, peer_key).await?;
     Ok(Answered { accepted, peer_key, resumption })
 }
 
@@ -177,15 +188,16 @@ impl<'a> Sessions<'a> {
     /// Takes the old ticket, if there is one, and keeps the session under the new one.
     async fn keep(
         &self,
+        session: SessionId,
         resumed: Option<(TicketId, SessionRecord)>,
         ticket: TicketId,
         secret: Key,
         peer_key: Option<handshake::PublicKey>,
     ) -> Result<Option<Resumption>, CloseReason> {
         let expires = SystemTime::now() + self.lifetime;
-        let (old, session, data) = match resumed {
-            Some((old, record)) => (Some(old), record.session, record.data),
-            None => (None, SessionId::generate().map_err(|_| no_randomness())?, SessionData::default()),
+        let (old, data) = match resumed {
+            Some((old, record)) => (Some(old), record.data),
+            None => (None, SessionData::default()),
         };
         let mut record = SessionRecord::new(session, secret, expires);
         (record.peer_key, record.data) = (peer_key, data);

@@ -13,11 +13,8 @@ use crate::{
     connection::Options,
     error::ProtocolError,
     frame::Control,
-    handshake::{
-        self, Attach, ClientSecurity, Connected, Contracts, Initiator, MAX_HELLO, Params, SessionId,
-    },
+    handshake::{self, Attach, ClientSecurity, Connected, Contracts, Initiator, MAX_HELLO, Params},
     link::Link,
-    peer::Kept,
     record::RecordKind,
     session::{Frame, Inbound, Record, control_of},
 };
@@ -92,17 +89,15 @@ async fn first_words<L: Link>(established: &mut Established<L>) -> Result<(), Co
         fill(link, inbound).await?;
     }
     inbound.uncount();
-    *lasting = Some(match control_of(&frame) {
-        Some(Control::Attached { received }) => Lasting::Attached(received),
-        Some(Control::Session { session, token, grace }) => {
-            Lasting::Opened(Some(Kept::new(SessionId::from_bytes(session), token, grace)))
-        }
+    match control_of(&frame) {
+        Some(Control::Attached { received }) => *lasting = Some(Lasting::Attached(received)),
+        Some(Control::Fresh) => {}
         Some(Control::Close(reason)) => return Err(ConnectError::Refused(reason)),
         _ => {
-            let what = "something else than the session comes first";
+            let what = "no word of the session comes first";
             return Err(ConnectError::Protocol(ProtocolError::BadFrame { what }));
         }
-    });
+    }
     Ok(())
 }
 
@@ -127,7 +122,7 @@ async fn open<L: Link>(
         Ok(initiator.finish(&body, SystemTime::now())?)
     };
     match within(options.handshake_timeout, shake).await {
-        Ok(Connected { terms, secrets, server_key, ticket, resumed, early, .. }) => {
+        Ok(Connected { terms, secrets, server_key, ticket, kept, resumed, early }) => {
             let secured = secrets.is_some();
             let mut outbound = establish(&mut inbound, &terms, secrets);
             if secured && !resumed {
@@ -135,7 +130,7 @@ async fn open<L: Link>(
                 outbound.append_of_link(&Control::Ready);
             }
             let mut established = settle(link, (inbound, outbound), terms, server_key, None, options);
-            established.lasting = terms.lasting.then_some(Lasting::Opened(None));
+            established.lasting = kept.map(Lasting::New);
             established.ticket = ticket;
             (established.resumed, established.early_sent) = (resumed, early);
             Ok(established)

@@ -18,9 +18,9 @@ pub use self::{
 use super::Options;
 use crate::{
     error::ProtocolError,
-    handshake::{Attach, PublicKey, Secrets, SessionTicket, Terms},
+    handshake::{Attach, Kept, PublicKey, Secrets, SessionTicket, Terms},
     link::Link,
-    peer::{Audience, Kept, Number, Resumption, Setup},
+    peer::{Audience, Number, Resumption, Setup},
     record::RecordKind,
     registry,
     session::{Inbound, Outbound},
@@ -42,14 +42,21 @@ pub struct Established<L> {
 /// What is known of a session that outlives its links when a link is there.
 #[derive(Debug)]
 pub(super) enum Lasting {
-    /// We are to open one.
-    Open,
-    /// The peer opens one, and has not said which, or has.
-    Opened(Option<Kept>),
-    /// The peer wants to go on with this one.
-    Asked(Attach),
+    /// It is new.
+    New(Kept),
+    /// The peer asks for another, in whose place this one is opened if it does not go on.
+    Asked(Kept, Attach),
     /// The peer goes on with the one that was asked for, of which it has handled this many bytes.
     Attached(u64),
+}
+
+impl Lasting {
+    fn of(kept: Kept, asked: Option<Attach>) -> Self {
+        match asked {
+            Some(attach) => Lasting::Asked(kept, attach),
+            None => Lasting::New(kept),
+        }
+    }
 }
 
 impl<L> Established<L> {
@@ -73,7 +80,7 @@ impl<L> Established<L> {
     /// [`Anchor`](super::Anchor); if there is none, a new one is opened by [`Driver::new`](super::Driver::new).
     pub fn attach(&self) -> Option<&Attach> {
         match &self.lasting {
-            Some(Lasting::Asked(attach)) => Some(attach),
+            Some(Lasting::Asked(_, attach)) => Some(attach),
             _ => None,
         }
     }
