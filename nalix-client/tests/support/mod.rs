@@ -1,7 +1,9 @@
 //! A server that can be stopped and started again, and clients that dial it in memory.
 
-#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod keeper;
 
 use std::{
     future::{Future, IntoFuture},
@@ -16,6 +18,8 @@ use nalix_client::{
 };
 use nalix_server::{Server, ServerHandle};
 use tokio::time::{Instant, timeout};
+
+pub(crate) use self::keeper::Keeper;
 
 /// A place that clients dial, and where a server is or is not.
 #[derive(Clone)]
