@@ -19,7 +19,7 @@ use nalix_core::{
 use tokio::time::timeout;
 use tracing::{Instrument, Span};
 
-use crate::{Dial, reconnect::ReconnectOptions};
+use crate::{Dial, reconnect_options::ReconnectOptions};
 
 /// Settings that have been checked, and the addresses.
 #[derive(Debug)]

@@ -31,6 +31,7 @@ mod listeners;
 mod open;
 mod options;
 mod reconnect;
+mod reconnect_options;
 mod request;
 mod retry;
 mod security;
@@ -61,7 +62,8 @@ pub use self::{
     dial::{Dial, Tcp},
     open::{OpenBuilder, OpenFuture},
     options::ClientOptions,
-    reconnect::{Cause, Events, ReconnectOptions, SessionEvent, SessionState},
+    reconnect::{Cause, Events, SessionEvent, SessionState},
+    reconnect_options::ReconnectOptions,
     request::{RequestBuilder, RequestFuture, ResponseBuilder, ResponseFuture},
     retry::Retry,
     send::SendFuture,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nalix_core::connection::Options;
 
-use crate::reconnect::ReconnectOptions;
+use crate::reconnect_options::ReconnectOptions;
 
 /// Limits and times of a client, all in one: what a configuration file says. See
 /// [`ClientBuilder::configure`](crate::ClientBuilder::configure).

@@ -18,11 +18,10 @@ use tokio::{
 
 use super::{
     backoff::FOR_EVER,
-    options::ReconnectOptions,
     state::{Cause, Events, SessionEvent, SessionState},
     wait::{Stop, Wait},
 };
-use crate::retry::Budget;
+use crate::{reconnect_options::ReconnectOptions, retry::Budget};
 
 /// The way from a session to its server, whatever connection that goes over.
 #[derive(Debug)]

@@ -2,19 +2,15 @@
 
 mod backoff;
 mod line;
-mod options;
 mod state;
 mod supervisor;
 mod verdict;
 mod wait;
 
+pub use self::state::{Cause, Events, SessionEvent, SessionState};
 pub(crate) use self::{
     backoff::Backoff,
     line::{Line, LineOf},
     supervisor::{first_connect, supervise},
     wait::{Stop, Wait},
-};
-pub use self::{
-    options::ReconnectOptions,
-    state::{Cause, Events, SessionEvent, SessionState},
 };

@@ -14,13 +14,13 @@ use tokio::{
 use super::{
     Backoff,
     line::{Line, Phase},
-    options::ReconnectOptions,
     state::{Cause, SessionEvent},
     verdict,
 };
 use crate::{
     Dial,
     dialer::{Dialer, Opened},
+    reconnect_options::ReconnectOptions,
 };
 
 /// Connects for the first time, again and again if that is asked for.
