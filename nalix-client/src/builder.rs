@@ -224,7 +224,8 @@ impl ClientBuilder {
             security,
             contracts: Contracts::of(registry),
             router,
-            options: self.options.in_range(),
+            // Nobody dials again: what would be kept would be of no use.
+            options: self.options.in_range().resume_log(0),
             connect_timeout: self.connect_timeout,
             listeners: self.listeners,
         })
