@@ -236,6 +236,11 @@ impl<D> ClientBuilder<D> {
             Err(RouterError::Empty) if !self.serves => Router::empty(),
             Err(error) => return Err(ConnectError::Configuration(error.to_string())),
         };
+        let mut options = self.options.in_range();
+        if !self.reconnect.enabled {
+            // Nobody dials again: what would be kept would be of no use.
+            options.resume_log = 0;
+        }
         let audience = Audience::new();
         self.listeners.install(&audience);
         Ok(Dialer {
@@ -245,7 +250,7 @@ impl<D> ClientBuilder<D> {
             contracts: Contracts::of(registry),
             router: Arc::new(RouterCell::new(router)),
             audience,
-            options: self.options.in_range(),
+            options,
             reconnect: self.reconnect.in_range(),
             connect_timeout: self.connect_timeout,
         })

@@ -22,7 +22,8 @@ use crate::{
 pub struct RequestBuilder<P: Request> {
     inner: nalix_core::RequestBuilder<P>,
     while_offline: WhileOffline,
-    retry: Option<Retry>,
+    /// Boxed, since it is seldom there and would be moved about.
+    retry: Option<Box<Retry>>,
     /// Whether there was a connection when it was made.
     online: bool,
 }
@@ -90,7 +91,7 @@ impl<P: Request> RequestBuilder<P> {
     /// Makes the call again if it fails, so often or as a [`Retry`] says. Nothing is made again that may have run, unless
     /// its packet is marked `idempotent`.
     pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
-        self.retry = Some(retry.into());
+        self.retry = Some(Box::new(retry.into()));
         self
     }
 
@@ -123,7 +124,7 @@ impl<P: Request> IntoFuture for RequestBuilder<P> {
         if P::IDEMPOTENT || self.retry.is_some() {
             inner.__keep();
         }
-        let mut again = self.retry.map(|retry| Box::new(Again::with(Some(retry))));
+        let mut again = self.retry.map(|retry| Box::new(Again::with(Some(*retry))));
         if !self.online {
             // The connection may live on without a link, and would take it.
             again.get_or_insert_with(|| Box::new(Again::with(None))).next = Next::Start;

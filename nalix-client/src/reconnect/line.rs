@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     task::Waker,
 };
 
@@ -32,6 +35,10 @@ pub(crate) struct Line {
     pub(crate) budget: Budget,
     /// How many packets wait for a subscriber unless it says otherwise.
     pub(crate) push_queue: usize,
+    /// The first connection, and whether calls go over it: most sessions never need another, and then each request finds its
+    /// way without a lock.
+    first: Connection,
+    on_first: AtomicBool,
     state: Mutex<State>,
     /// What the session is doing without a connection.
     phase: watch::Sender<Phase>,
@@ -95,6 +102,7 @@ impl Line {
         options: ReconnectOptions,
         push_queue: usize,
     ) -> Arc<Self> {
+        let first = connection.clone();
         let state = State {
             connection,
             online: true,
@@ -112,6 +120,8 @@ impl Line {
             budget: Budget::new(options.retry_budget),
             options,
             push_queue,
+            first,
+            on_first: AtomicBool::new(true),
             state: Mutex::new(state),
             phase: watch::Sender::new(Phase::Connected),
             events: Mutex::new(Some(broadcast::Sender::new(KEPT_EVENTS))),
@@ -121,15 +131,17 @@ impl Line {
         line
     }
 
-    /// The connection, or the last one there was. This is on the way of every request.
-    #[inline]
+    /// The connection, or the last one there was.
     pub(crate) fn connection(&self) -> Connection {
         self.lock().connection.clone()
     }
 
-    /// As [`Line::connection`], and whether calls can go over it.
+    /// As [`Line::connection`], and whether calls can go over it. This is on the way of every request.
     #[inline]
     pub(crate) fn route(&self) -> (Connection, bool) {
+        if self.on_first.load(Ordering::Acquire) {
+            return (self.first.clone(), true);
+        }
         let state = self.lock();
         (state.connection.clone(), state.online)
     }
@@ -231,7 +243,12 @@ impl Line {
 
     /// The connection is gone, and the session looks for another.
     pub(super) fn offline(&self) {
-        self.lock().online = false;
+        self.set_online(&mut self.lock(), false);
+    }
+
+    fn set_online(&self, state: &mut State, online: bool) {
+        state.online = online;
+        self.on_first.store(online && state.connection == self.first, Ordering::Release);
     }
 
     /// Says what comes next.
@@ -250,7 +267,8 @@ impl Line {
     pub(super) fn online(self: &Arc<Self>, connection: Connection) -> bool {
         connection.set(LineOf(Arc::downgrade(self)));
         let mut state = self.lock();
-        (state.connection, state.online) = (connection, true);
+        state.connection = connection;
+        self.set_online(&mut state, true);
         let wanted = !state.closing;
         let wakers = state.wakers();
         drop(state);
@@ -270,7 +288,7 @@ impl Line {
     /// The session is over.
     pub(super) fn end(&self, reason: CloseReason) {
         let mut state = self.lock();
-        state.online = false;
+        self.set_online(&mut state, false);
         let reason = state.over.get_or_insert(reason).clone();
         let wakers = state.wakers();
         drop(state);
@@ -316,7 +334,7 @@ impl Line {
     ) -> Result<Wait, Stop> {
         let mut state = self.lock();
         if state.connection == *failed {
-            state.online = false;
+            self.set_online(&mut state, false);
         }
         if let Some(over) = state.over_for(self.reconnects()) {
             return Err(Stop::Over(over));

@@ -257,7 +257,7 @@ impl<L: Link> Driver<L> {
             return refused(established, Why::Lost);
         }
         let received = match &established.lasting {
-            Some(Lasting::Attached(received)) => *received,
+            Some(Lasting::Resumed(received)) => *received,
             Some(Lasting::Asked(_, attach)) if attach.epoch <= self.epoch => {
                 return refused(established, Why::Stale);
             }
@@ -267,7 +267,7 @@ impl<L: Link> Driver<L> {
                     return refused(established, Why::Lost);
                 }
                 self.epoch = epoch;
-                let handled = Control::Attached { received: self.inbound.position() };
+                let handled = Control::Resumed { received: self.inbound.position() };
                 established.outbound.append_of_link(&handled);
                 received
             }
@@ -311,7 +311,7 @@ impl<L> Driver<L> {
                 established.outbound.append_of_link(&Control::Fresh);
                 Some(kept)
             }
-            Lasting::Attached(_) => None,
+            Lasting::Resumed(_) => None,
         }
     }
 }

@@ -244,7 +244,7 @@ fn what_is_no_packet_is_not_taken_in_the_clear_on_a_secured_connection() {
         (FrameKind::Cancel, &b""[..]),
         (FrameKind::Ping, b"?"),
         (FrameKind::Pong, b"?"),
-        (FrameKind::Ack, b""),
+        (FrameKind::Ack, b"\0"),
         (FrameKind::Control, &drain),
     ];
     for (kind, payload) in frames {

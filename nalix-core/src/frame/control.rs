@@ -29,7 +29,7 @@ pub enum Control {
     /// first frame then.
     Fresh,
     /// The accepting side goes on with the session that was asked for. Its first frame then.
-    Attached {
+    Resumed {
         /// How many bytes of frames of the connecting side it has handled. The rest comes again.
         received: u64,
     },
@@ -40,7 +40,7 @@ pub enum Control {
 impl Control {
     /// Whether it is about the link and not the session: such frames come once for each link and are not counted in positions.
     pub const fn is_of_link(&self) -> bool {
-        matches!(self, Control::Ready | Control::Fresh | Control::Attached { .. })
+        matches!(self, Control::Ready | Control::Fresh | Control::Resumed { .. })
     }
 
     /// Reads a payload.
@@ -54,7 +54,7 @@ impl Control {
             DRAIN => Control::Drain { within: Duration::from_millis(r.varint()?) },
             READY => Control::Ready,
             FRESH => Control::Fresh,
-            ATTACHED => Control::Attached { received: r.varint()? },
+            RESUMED => Control::Resumed { received: r.varint()? },
             other => Control::Unknown(other),
         })
     }
@@ -73,8 +73,8 @@ impl Encode for Control {
             }
             Control::Ready => w.put_u8(READY),
             Control::Fresh => w.put_u8(FRESH),
-            Control::Attached { received } => {
-                w.put_u8(ATTACHED);
+            Control::Resumed { received } => {
+                w.put_u8(RESUMED);
                 w.put_varint(*received);
             }
             Control::Unknown(other) => w.put_u8(*other),
@@ -101,7 +101,7 @@ const CLOSE: u8 = 0;
 const DRAIN: u8 = 1;
 const READY: u8 = 2;
 const FRESH: u8 = 3;
-const ATTACHED: u8 = 4;
+const RESUMED: u8 = 4;
 
 #[cfg(test)]
 mod tests {
@@ -116,7 +116,7 @@ mod tests {
             Control::Drain { within: Duration::from_secs(5) },
             Control::Ready,
             Control::Fresh,
-            Control::Attached { received: 1 << 40 },
+            Control::Resumed { received: 1 << 40 },
             Control::Unknown(77),
         ] {
             let bytes = Bytes::from(to_vec(&message).unwrap());

@@ -447,7 +447,7 @@ impl Inbound {
     fn max_whole(&self, kind: FrameKind) -> usize {
         match kind {
             // Messages about the connection do not depend on what users send.
-            FrameKind::Ping | FrameKind::Pong | FrameKind::Control => usize::MAX,
+            FrameKind::Ping | FrameKind::Pong | FrameKind::Ack | FrameKind::Control => usize::MAX,
             FrameKind::Item => max_items(self.max_message),
             _ => max_message(kind, self.max_message).min(FRAGMENT),
         }

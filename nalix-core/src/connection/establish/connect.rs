@@ -90,7 +90,7 @@ async fn first_words<L: Link>(established: &mut Established<L>) -> Result<(), Co
     }
     inbound.uncount();
     match control_of(&frame) {
-        Some(Control::Attached { received }) => *lasting = Some(Lasting::Attached(received)),
+        Some(Control::Resumed { received }) => *lasting = Some(Lasting::Resumed(received)),
         Some(Control::Fresh) => {}
         Some(Control::Close(reason)) => return Err(ConnectError::Refused(reason)),
         _ => {

@@ -47,7 +47,7 @@ pub(super) enum Lasting {
     /// The peer asks for another, in whose place this one is opened if it does not go on.
     Asked(Kept, Attach),
     /// The peer goes on with the one that was asked for, of which it has handled this many bytes.
-    Attached(u64),
+    Resumed(u64),
 }
 
 impl Lasting {
@@ -88,7 +88,7 @@ impl<L> Established<L> {
     /// Whether the peer goes on with the session that [`connect_attached`] has asked for. It is to be given to its
     /// [`Anchor`](super::Anchor) then.
     pub fn is_attached(&self) -> bool {
-        matches!(self.lasting, Some(Lasting::Attached(_)))
+        matches!(self.lasting, Some(Lasting::Resumed(_)))
     }
 
     /// The key that the peer has proven to have.
