@@ -226,26 +226,45 @@ impl<P: Request> Future for RequestFuture<P> {
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if this.again.is_none() {
-            match Pin::new(&mut this.inner).poll(cx) {
-                Poll::Ready(Err(error)) if may_go_on(P::IDEMPOTENT, false, &error) => {
-                    if let Err(error) = this.go_on(error.into()) {
-                        return Poll::Ready(Err(error.into_inner()));
-                    }
-                }
-                done => return done,
-            }
+        if this.again.is_some() {
+            return this.poll_again(cx);
         }
-        this.poll_answer(cx).map(|answer| match answer {
-            Ok(reply) => Ok(reply.into_inner()),
-            Err(error) => Err(error.into_inner()),
-        })
+        let polled = Pin::new(&mut this.inner).poll(cx);
+        if matches!(&polled, Poll::Ready(Err(error)) if may_go_on(P::IDEMPOTENT, false, error)) {
+            return this.failed_first(polled, cx);
+        }
+        polled
     }
 }
 
 impl<P: Request> RequestFuture<P> {
     pub(crate) fn first(inner: nalix_core::RequestFuture<P>) -> Self {
         Self { inner, while_offline: WhileOffline::Wait, again: None }
+    }
+
+    /// As `poll`, of a call whose first attempt has failed.
+    #[cold]
+    fn failed_first(
+        &mut self,
+        polled: Poll<<Self as Future>::Output>,
+        cx: &mut Context<'_>,
+    ) -> Poll<<Self as Future>::Output> {
+        match polled {
+            Poll::Ready(Err(error)) => match self.go_on(error.into()) {
+                Ok(()) => self.poll_again(cx),
+                Err(error) => Poll::Ready(Err(error.into_inner())),
+            },
+            done => done,
+        }
+    }
+
+    /// As `poll`, of a call that is made more than once, or may be.
+    #[cold]
+    fn poll_again(&mut self, cx: &mut Context<'_>) -> Poll<<Self as Future>::Output> {
+        self.poll_answer(cx).map(|answer| match answer {
+            Ok(reply) => Ok(reply.into_inner()),
+            Err(error) => Err(error.into_inner()),
+        })
     }
 
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Answered<P>> {
