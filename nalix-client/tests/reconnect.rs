@@ -16,6 +16,7 @@ use nalix_client::{
     Advice, Cause, Client, CloseCode, CloseReason, ConnectError, Context, Options, ReconnectOptions,
     SessionEvent, SessionState, Side, link::memory, packet, packet_controller,
 };
+use nalix_server::HubExt;
 use support::{Site, event, fresh, soon, until};
 use tokio::time::{Instant, sleep};
 
@@ -569,4 +570,115 @@ async fn deaf_after_hello(link: memory::MemoryLink) {
         connection::accept(link, contracts, &ServerSecurity::Plaintext, &Options::default()).await.unwrap();
     std::future::pending::<()>().await;
     drop(established);
+}
+
+/// Passes everything on until it is told to be silent, and then holds both ends open until it is told to let them go.
+async fn pass(
+    mut near: tokio::io::DuplexStream,
+    mut far: tokio::io::DuplexStream,
+    silent: tokio::sync::oneshot::Receiver<()>,
+    over: tokio::sync::oneshot::Receiver<()>,
+) {
+    tokio::select! {
+        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+        _ = silent => {}
+    }
+    drop(over.await);
+}
+
+#[derive(Clone, Default)]
+struct Hooked {
+    connected: Arc<Mutex<Vec<u64>>>,
+    disconnected: Arc<Mutex<Vec<u64>>>,
+}
+
+#[packet(opcode = 0x1004, reply = Vec<u8>)]
+struct Echo {
+    bytes: Vec<u8>,
+}
+
+#[packet_controller]
+impl Hooked {
+    #[connected]
+    fn hello(&self, ctx: &Context) {
+        assert_eq!(ctx.group("all").join(ctx), nalix_server::Join::Joined);
+        self.connected.lock().unwrap().push(ctx.id().get());
+    }
+
+    #[disconnected]
+    fn bye(&self, ctx: &Context, _: &CloseReason) {
+        self.disconnected.lock().unwrap().push(ctx.id().get());
+    }
+
+    #[packet(concurrent)]
+    async fn echo(&self, ctx: &Context, echo: Echo) -> Vec<u8> {
+        ctx.connection().send(&Number { n: echo.bytes.len() as u32 }).await.unwrap();
+        echo.bytes
+    }
+}
+
+/// The cable is cut and nobody says so; the session comes back, and then the old connection dies late, on either side.
+#[tokio::test(start_paused = true)]
+async fn an_old_connection_that_dies_late_does_no_harm_to_the_new_one() {
+    type Ends = (tokio::sync::oneshot::Sender<()>, tokio::sync::oneshot::Sender<()>);
+    let hooked = Hooked::default();
+    let site = Site::with(hooked.clone()).await;
+    let lines = Arc::new(Mutex::new(Vec::<Ends>::new()));
+    let dialer = {
+        let (lines, site) = (Arc::clone(&lines), site.clone());
+        move |_: &str| {
+            let (ours, near) = tokio::io::duplex(4096);
+            let (far, theirs) = tokio::io::duplex(4096);
+            let (silence, silent) = tokio::sync::oneshot::channel();
+            let (end, over) = tokio::sync::oneshot::channel();
+            tokio::spawn(pass(near, far, silent, over));
+            site.server().serve_link(nalix_client::link::StreamLink::new(theirs));
+            lines.lock().unwrap().push((silence, end));
+            std::future::ready(Ok(nalix_client::link::StreamLink::new(ours)))
+        }
+    };
+    let builder = Client::builder("memory").plaintext().dialer(dialer);
+    let session = builder.options(Options::default().keep_alive(None)).connect().await.unwrap();
+    let mut numbers = session.subscribe::<Number>();
+    let mut events = session.events();
+    let (mut old, mut silenced) = (None::<tokio::sync::oneshot::Sender<()>>, Vec::new());
+    for round in 0..20 {
+        // What fits a frame, and what goes in fragments.
+        for size in [10, 5_000, 100_000] {
+            let bytes = vec![round; size];
+            assert_eq!(soon(session.request(Echo { bytes: bytes.clone() })).await, Ok(bytes));
+            assert_eq!(soon(numbers.next()).await.unwrap().unwrap().n, size as u32);
+        }
+        // The last but one dies now, long after it was replaced.
+        if let Some(end) = old.take() {
+            drop(end);
+            sleep(Duration::from_secs(1)).await;
+            assert_eq!(soon(session.request(Echo { bytes: vec![1] })).await, Ok(vec![1]));
+            assert_eq!(soon(numbers.next()).await.unwrap().unwrap().n, 1);
+        }
+        assert!(numbers.try_next().is_none());
+        let (silence, end) = lines.lock().unwrap().pop().unwrap();
+        silence.send(()).unwrap();
+        old = Some(end);
+        silenced.push(session.connection().id());
+        session.network_changed();
+        let back = fresh(&mut events).await;
+        assert!(matches!(back, SessionEvent::Fresh { .. } | SessionEvent::Resumed));
+    }
+    drop(old);
+    drop(lines);
+    until("one connection is left", || site.server().connection_count() <= 1).await;
+    session.close().await;
+    until("all are gone", || site.server().connection_count() == 0).await;
+    until("all hooks have run", || {
+        hooked.connected.lock().unwrap().len() == hooked.disconnected.lock().unwrap().len()
+    })
+    .await;
+    let (mut connected, mut disconnected) =
+        (hooked.connected.lock().unwrap().clone(), hooked.disconnected.lock().unwrap().clone());
+    connected.sort_unstable();
+    disconnected.sort_unstable();
+    assert_eq!(connected, disconnected, "one pair of hooks for each");
+    connected.dedup();
+    assert_eq!(connected.len(), disconnected.len());
 }
