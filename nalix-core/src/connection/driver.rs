@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{
     Established, Options, RouterCell, Serving,
-    anchor::{Away, Slot},
+    anchor::{Away, LinkWatcher, Slot},
     blame::code_of,
     inbox::{Answered, Inbox},
     liveness::Liveness,
@@ -44,6 +44,7 @@ pub struct Driver<L> {
     /// Where another link comes in, if the session outlives them.
     pub(super) slot: Option<Arc<Slot<L>>>,
     pub(super) away: Option<Away>,
+    pub(super) watcher: Option<LinkWatcher>,
     /// The number of the link, as the side that connects counts them.
     pub(super) epoch: u32,
     /// Up to where the peer's frames have been acknowledged.
@@ -134,6 +135,7 @@ impl<L: Link> Driver<L> {
             link: Some(link),
             slot: None,
             away: None,
+            watcher: None,
             epoch: 0,
             acknowledged: 0,
             inbound,
@@ -215,6 +217,12 @@ impl<L: Link> Driver<L> {
                     return Poll::Ready(CloseReason::new(CloseCode::GoingAway, "cut off"));
                 }
                 self.obey(*commands, cx);
+                if self.link.is_none()
+                    && let Phase::Closing { reason, .. } = &self.phase
+                {
+                    // There is nobody to say goodbye to.
+                    return Poll::Ready(reason.clone());
+                }
             }
         }
         if self.timer.fired()
@@ -328,6 +336,10 @@ impl<L: Link> Driver<L> {
             let status = draining();
             self.inbox.refuse_queued(&status, &mut self.answered);
             self.send_answered();
+            if self.link.is_none() {
+                // Nobody hears of it, nor of what comes of the calls.
+                self.close(going_away());
+            }
         }
         if !commands.pings.is_empty() {
             self.ping_for(commands.pings);
@@ -437,8 +449,21 @@ impl<L: Link> Driver<L> {
     // Hooks.
 
     fn start_hooks(&mut self) {
-        let mut hooks = self.router.connected_from(self.hooks_run, &self.context);
+        let hooks = self.router.connected_from(self.hooks_run, &self.context);
         self.hooks_run = self.router.hook_count();
+        self.queue_hooks(hooks);
+    }
+
+    /// The link is lost for this reason, or there is another. What has been begun is finished first.
+    pub(super) fn start_link_hooks(&mut self, lost: Option<&CloseReason>) {
+        let hooks = match lost {
+            Some(why) => self.router.detached(&self.context, why),
+            None => self.router.resumed(&self.context),
+        };
+        self.queue_hooks(hooks);
+    }
+
+    fn queue_hooks(&mut self, mut hooks: Vec<HookFuture>) {
         if !hooks.is_empty() {
             let earlier = self.hooks.take();
             self.hooks = Some(Box::pin(async move {

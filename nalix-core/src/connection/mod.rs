@@ -38,7 +38,7 @@ pub use self::{
     cell::RouterCell,
     dispatch::{Dispatch, Layered, Serving},
     driver::Driver,
-    anchor::{Anchor, Refused, Why},
+    anchor::{Anchor, LinkWatcher, Refused, Why},
     establish::{
         ConnectError, Established, accept, accept_unless, connect, connect_attached, connect_early, refuse,
     },
