@@ -168,9 +168,7 @@ async fn serve_client<L: Link + Unpin>(inner: Arc<Inner>, mut link: Fronted<L>) 
         driver.watch_link(Arc::new(move |connection, there| {
             presence.set(there);
             hub.link_changed(connection, there);
-            if !there {
-                sessions.detached(connection);
-            }
+            sessions.link_changed(connection, there);
         }));
         span.record("id", connection.id().get());
         tracing::debug!("connected");

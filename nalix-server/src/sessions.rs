@@ -1,7 +1,7 @@
 //! Sessions that outlive their links, and how a link finds its own.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap},
     fmt,
     sync::Arc,
     time::Duration,
@@ -25,8 +25,35 @@ pub(crate) struct Sessions {
 #[derive(Default)]
 struct State {
     anchors: HashMap<SessionId, Anchor<BoxLink>>,
-    /// Those that have lost their links, the oldest first. Some have come back or ended since.
-    away: VecDeque<Connection>,
+    away: Away,
+}
+
+/// Those that have no link, by how long they have been without.
+#[derive(Default)]
+struct Away {
+    count: u64,
+    numbers: HashMap<ConnectionId, u64>,
+    connections: BTreeMap<u64, Connection>,
+}
+
+impl Away {
+    fn insert(&mut self, connection: Connection) {
+        self.count += 1;
+        self.numbers.insert(connection.id(), self.count);
+        self.connections.insert(self.count, connection);
+    }
+
+    fn remove(&mut self, id: ConnectionId) {
+        if let Some(number) = self.numbers.remove(&id) {
+            self.connections.remove(&number);
+        }
+    }
+
+    fn pop_oldest(&mut self) -> Option<Connection> {
+        let (_, connection) = self.connections.pop_first()?;
+        self.numbers.remove(&connection.id());
+        Some(connection)
+    }
 }
 
 impl fmt::Debug for Sessions {
@@ -89,15 +116,15 @@ impl Sessions {
         }
     }
 
-    /// A session has lost its link. If too many have, the one ends that has been without for longest.
-    pub(crate) fn detached(&self, connection: &Connection) {
+    /// A session has lost its link, or has another. If too many have none, the one ends that has been without for longest.
+    pub(crate) fn link_changed(&self, connection: &Connection, there: bool) {
         let mut state = self.state.lock();
-        state.away.push_back(connection.clone());
-        let is_away = |connection: &Connection| connection.detached().is_some();
-        if state.away.len() > self.max_detached {
-            state.away.retain(is_away);
+        if there {
+            return state.away.remove(connection.id());
         }
-        let oldest = if state.away.len() > self.max_detached { state.away.pop_front() } else { None };
+        state.away.insert(connection.clone());
+        let too_many = state.away.connections.len() > self.max_detached;
+        let oldest = if too_many { state.away.pop_oldest() } else { None };
         drop(state);
         if let Some(oldest) = oldest {
             let reason = CloseReason::new(CloseCode::LimitExceeded, "too many sessions are without a link");
@@ -111,7 +138,7 @@ impl Sessions {
         if state.anchors.get(&session).is_some_and(|anchor| anchor.connection().id() == id) {
             state.anchors.remove(&session);
         }
-        state.away.retain(|connection| connection.id() != id);
+        state.away.remove(id);
     }
 }
 
