@@ -133,8 +133,8 @@ pub use self::{
         UploadRequest, Uploads, Wire,
     },
     peer::{
-        Connection, Detached, Duplex, Finish, Incoming, Lag, Lagged, Listener, OpenBuilder, OpenFuture, Opens,
-        Outgoing, Queue, RequestBuilder, RequestError, RequestFuture, Response, ResponseBuilder,
+        Connection, Detached, Duplex, Finish, Incoming, Lag, Lagged, Listener, OpenBuilder, OpenFuture,
+        Opens, Outgoing, Queue, RequestBuilder, RequestError, RequestFuture, Response, ResponseBuilder,
         ResponseFuture, Resumption, Rtt, SendChunk, SendError, SendFuture, StreamError, Subscription, Upload,
     },
     permission::Permission,

@@ -58,7 +58,12 @@ impl Links {
             room
         });
         if entered {
-            return Some(Present { links: Arc::clone(self), connection: None, place: None, away: Arc::default() });
+            return Some(Present {
+                links: Arc::clone(self),
+                connection: None,
+                place: None,
+                away: Arc::default(),
+            });
         }
         self.refuse();
         None

@@ -91,9 +91,10 @@ impl Sessions {
             Err(Refused { why: Why::Stale, .. }) => Found::GoesOn,
             Err(Refused { established, why }) => {
                 tracing::debug!(?why, "a session cannot go on");
-                let reason = CloseReason::new(CloseCode::Lost, "the session could not go on over another link");
+                let reason =
+                    CloseReason::new(CloseCode::Lost, "the session could not go on over another link");
                 anchor.connection().close_with(reason);
-                Found::New(established)
+                Found::New(*established)
             }
         }
     }

@@ -265,7 +265,9 @@ async fn nobody_goes_on_with_the_session_of_another() {
     stolen.session = one.session();
     let options = Options::default();
     let established =
-        connect_attached(link(&server), contracts(), &ClientSecurity::Plaintext, stolen, &options).await.unwrap();
+        connect_attached(link(&server), contracts(), &ClientSecurity::Plaintext, stolen, &options)
+            .await
+            .unwrap();
     assert!(!established.is_attached());
     assert!(one.come_back(&server).await && two.come_back(&server).await);
 }
@@ -279,7 +281,8 @@ async fn a_link_that_was_asked_for_earlier_does_not_take_the_place_of_a_later_on
     assert!(player.come_back(&server).await);
     // The late one gets no answer: its client has given it up.
     let options = Options::default().handshake_timeout(Duration::from_secs(1));
-    let late = connect_attached(link(&server), contracts(), &ClientSecurity::Plaintext, early, &options).await;
+    let late =
+        connect_attached(link(&server), contracts(), &ClientSecurity::Plaintext, early, &options).await;
     assert!(late.is_err());
     assert_eq!(player.connection.request(Next(1)).await.unwrap(), 2);
     assert_eq!(player.connection.links_lost(), 1);

@@ -59,7 +59,7 @@ struct Waiting<L> {
 /// A session does not go on over a link.
 pub struct Refused<L> {
     /// The link, for another session.
-    pub established: Established<L>,
+    pub established: Box<Established<L>>,
     /// Why.
     pub why: Why,
 }
@@ -137,7 +137,7 @@ impl<L> Anchor<L> {
         {
             let mut state = self.slot.lock();
             if matches!(*state, State::Over) {
-                return Err(Refused { established, why: Why::Over });
+                return Err(Refused { established: Box::new(established), why: Why::Over });
             }
             let waiting = State::Waiting(Box::new(Waiting { established, done }));
             if let State::Waiting(older) = mem::replace(&mut *state, waiting) {
@@ -177,7 +177,7 @@ impl<L> Slot<L> {
 impl<L> Waiting<L> {
     fn refuse(self, why: Why) {
         // Who does not wait any more has dropped the link.
-        drop(self.done.send(Err(Refused { established: self.established, why })));
+        drop(self.done.send(Err(Refused { established: Box::new(self.established), why })));
     }
 }
 
@@ -250,7 +250,7 @@ impl<L: Link> Driver<L> {
     }
 
     /// A link is waiting.
-    pub(super) fn take_link(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn take_link(&mut self, cx: &Context<'_>) {
         let Some(waiting) = self.slot.as_ref().and_then(|slot| slot.take()) else { return };
         let Waiting { established, done } = *waiting;
         let result = self.go_on(established);
@@ -259,7 +259,7 @@ impl<L: Link> Driver<L> {
     }
 
     fn go_on(&mut self, mut established: Established<L>) -> Result<(), Refused<L>> {
-        let refused = |established, why| Err(Refused { established, why });
+        let refused = |established, why| Err(Refused { established: Box::new(established), why });
         if !self.phase.is_open() {
             return refused(established, Why::Over);
         }

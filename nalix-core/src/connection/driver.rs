@@ -56,7 +56,7 @@ pub struct Driver<L> {
     pub(super) router: Router,
     pub(super) serving: Serving,
     /// Where a router comes from that replaces ours, if ours can be replaced.
-    replacement: Option<Arc<RouterCell>>,
+    pub(super) replacement: Option<Arc<RouterCell>>,
     pub(super) inbox: Inbox,
     pub(super) phase: Phase,
     pub(super) patience: Patience,
@@ -64,8 +64,8 @@ pub struct Driver<L> {
     /// The buckets of handlers whose rates are kept for each connection.
     pub(super) levels: Levels,
     /// Hooks that must be done before the first packet is handled.
-    hooks: Option<HookFuture>,
-    hooks_run: usize,
+    pub(super) hooks: Option<HookFuture>,
+    pub(super) hooks_run: usize,
     /// Bytes being written, and how many of them have been.
     pub(super) writing: Vec<u8>,
     pub(super) at: usize,
@@ -75,13 +75,13 @@ pub struct Driver<L> {
     pub(super) stalled: Option<Instant>,
     /// Whether the last turn has put a flush off, so that this one must not.
     put_off: bool,
-    timer: Timer,
+    pub(super) timer: Timer,
     /// The time, read once a turn when it is first needed.
     pub(super) now: Option<Instant>,
     pub(super) answers: Vec<(CallId, Cover, Arrival)>,
     pub(super) answered: Vec<Answered>,
     pub(super) buffers: Vec<Vec<u8>>,
-    wakers: Vec<Waker>,
+    pub(super) wakers: Vec<Waker>,
     /// Of which priorities a call waits only for room in the outbox, and of which a stream does.
     pub(super) short: Short,
     pub(super) short_items: Short,
@@ -112,11 +112,7 @@ impl<L> fmt::Debug for Driver<L> {
 
 impl<L: Link> Driver<L> {
     /// Takes an established connection over. The handle may be used before the driver is first polled.
-    pub fn new(
-        mut established: Established<L>,
-        serving: Serving,
-        options: &Options,
-    ) -> (Connection, Self) {
+    pub fn new(mut established: Established<L>, serving: Serving, options: &Options) -> (Connection, Self) {
         let options = options.clone().in_range();
         let kept = Self::open_session(&mut established, options.resume_log);
         let Established { link, inbound, outbound, setup, .. } = established;
@@ -311,7 +307,7 @@ impl<L: Link> Driver<L> {
     }
 
     /// Does what the handles have asked for.
-    fn obey(&mut self, commands: Commands, cx: &mut Context<'_>) {
+    fn obey(&mut self, commands: Commands, cx: &Context<'_>) {
         if commands.attach {
             self.take_link(cx);
         }
@@ -392,107 +388,6 @@ impl<L: Link> Driver<L> {
         }
     }
 
-    /// Something is due.
-    fn on_time(&mut self) -> Option<CloseReason> {
-        let now = self.now();
-        let next = self.shared.expire(now, &mut self.wakers);
-        self.wake_callers();
-        let next_in = self.inbox.expire(now, &mut self.answered);
-        self.note_overdue(now);
-        self.send_answered();
-        for deadline in [next, next_in].into_iter().flatten() {
-            self.timer.arm(deadline);
-        }
-        if let Some(since) = self.stalled
-            && now.saturating_duration_since(since) >= self.options.stall_timeout
-        {
-            let waiting = self.shared.backlog();
-            let message = format!("the peer does not read: {waiting} bytes are waiting");
-            return Some(CloseReason::new(CloseCode::SlowConsumer, message));
-        }
-        if let Some(reason) = self.gave_up(now).or_else(|| self.check_liveness(now)) {
-            return Some(reason);
-        }
-        if self.phase.until().is_some_and(|until| until <= now) {
-            match &self.phase {
-                Phase::Open => {}
-                Phase::Draining { .. } => self.close(going_away()),
-                Phase::Closing { reason, .. } | Phase::Lingering { reason, .. } => {
-                    return Some(reason.clone());
-                }
-            }
-        }
-        None
-    }
-
-    fn arm(&mut self, cx: &mut Context<'_>) {
-        let away = self.away.as_ref().and_then(|away| away.until);
-        for until in [self.phase.until(), away].into_iter().flatten() {
-            self.timer.arm(until);
-        }
-        if let Some(since) = self.stalled
-            && let Some(at) = since.checked_add(self.options.stall_timeout)
-        {
-            self.timer.arm(at);
-        }
-        self.timer.watch(cx);
-    }
-
-    pub(super) fn arm_for(&mut self, deadline: Instant) {
-        self.timer.arm(deadline);
-    }
-
-    pub(super) fn now(&mut self) -> Instant {
-        *self.now.get_or_insert_with(Instant::now)
-    }
-
-    // Hooks.
-
-    fn start_hooks(&mut self) {
-        let hooks = self.router.connected_from(self.hooks_run, &self.context);
-        self.hooks_run = self.router.hook_count();
-        self.queue_hooks(hooks);
-    }
-
-    /// The link is lost for this reason, or there is another. What has been begun is finished first.
-    pub(super) fn start_link_hooks(&mut self, lost: Option<&CloseReason>) {
-        let hooks = match lost {
-            Some(why) => self.router.detached(&self.context, why),
-            None => self.router.resumed(&self.context),
-        };
-        self.queue_hooks(hooks);
-    }
-
-    fn queue_hooks(&mut self, mut hooks: Vec<HookFuture>) {
-        if !hooks.is_empty() {
-            let earlier = self.hooks.take();
-            self.hooks = Some(Box::pin(async move {
-                if let Some(earlier) = earlier {
-                    earlier.await;
-                }
-                for hook in hooks.drain(..) {
-                    hook.await;
-                }
-            }));
-        }
-    }
-
-    fn poll_hooks(&mut self, cx: &mut Context<'_>) {
-        let Some(hooks) = &mut self.hooks else { return };
-        match caught(|| hooks.as_mut().poll(cx)) {
-            Ok(Poll::Pending) => {}
-            Ok(Poll::Ready(())) => self.hooks = None,
-            Err(_) => {
-                self.hooks = None;
-                self.close(CloseReason::new(CloseCode::Internal, "the connection could not be set up"));
-            }
-        }
-    }
-
-    pub(super) fn hooks_done(&self) -> bool {
-        self.hooks.is_none()
-    }
-
     // Callers.
 
     pub(super) fn deliver_answers(&mut self) {
@@ -506,7 +401,7 @@ impl<L: Link> Driver<L> {
         }
     }
 
-    fn wake_callers(&mut self) {
+    pub(super) fn wake_callers(&mut self) {
         for waker in self.wakers.drain(..) {
             waker.wake();
         }

@@ -30,15 +30,16 @@ mod reading;
 mod running;
 mod streams;
 mod timer;
+mod times;
 #[cfg(test)]
 mod worn_out;
 mod writing;
 
 pub use self::{
+    anchor::{Anchor, LinkWatcher, Refused, Why},
     cell::RouterCell,
     dispatch::{Dispatch, Layered, Serving},
     driver::Driver,
-    anchor::{Anchor, LinkWatcher, Refused, Why},
     establish::{
         ConnectError, Established, accept, accept_unless, connect, connect_attached, connect_early, refuse,
     },

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use super::{
-    Answer, ClientSecurity, Hello, Kept, Mismatch, Offer, Params, Pinned, PublicKey, Sealing, SessionTicket, Terms,
-    VERSION, Way,
+    Answer, ClientSecurity, Hello, Kept, Mismatch, Offer, Params, Pinned, PublicKey, Sealing, SessionTicket,
+    Terms, VERSION, Way,
     noise::{Keys, Noise, NoiseError},
     params::{Disagreement, MAX_PARAMS, clamp},
 };

@@ -5,8 +5,8 @@ use std::fmt;
 use bytes::Bytes;
 
 use super::{
-    Answer, Attach, Grant, Hello, Kept, Lasting, Offer, Params, PublicKey, Sealing, Secrets, Secured, ServerSecurity, SessionRecord,
-    Terms, VERSION, Way,
+    Answer, Attach, Grant, Hello, Kept, Lasting, Offer, Params, PublicKey, Sealing, Secrets, Secured,
+    ServerSecurity, SessionRecord, Terms, VERSION, Way,
     noise::{Noise, NoiseError},
 };
 use crate::{
@@ -121,7 +121,8 @@ impl Responder {
         let terms = self.offer.terms(&self.params, self.sealing);
         let suite = self.suite;
         let kept = kept.filter(|_| terms.lasting);
-        let answer = Answer::new(&self.offer, &self.params, self.sealing, suite, ticket, kept.clone())?.to_bytes();
+        let answer =
+            Answer::new(&self.offer, &self.params, self.sealing, suite, ticket, kept.clone())?.to_bytes();
         let (body, secrets) = match self.noise.zip(suite) {
             None => (answer, None),
             Some((mut noise, suite)) => {

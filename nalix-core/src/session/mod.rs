@@ -17,8 +17,8 @@ mod resend;
 pub use self::{
     budget::ReassemblyBudget,
     fragments::{Completed, TakenBack},
-    lasting::control_of,
     inbound::{Frame, Inbound, Record, Unfinished},
+    lasting::control_of,
     outbound::{Appended, Outbound},
 };
 

@@ -11,8 +11,11 @@ use std::{
 };
 
 use nalix_core::{
-    CloseCode, Connection, Context, Incoming, Stream, connection::{Options, Why}, controller::Router, handshake::Sealing, packet,
-    packet_controller, stream,
+    CloseCode, Connection, Context, Incoming, Stream,
+    connection::{Options, Why},
+    controller::Router,
+    handshake::Sealing,
+    packet, packet_controller, stream,
 };
 use world::{Setting, WHOLE, World, world};
 
@@ -102,18 +105,15 @@ async fn talk(client: &Connection, game: &Seen, rounds: u32) {
     for round in 0..rounds {
         assert_eq!(client.request(Next(round)).await.unwrap(), round + 1);
         client.send(&Said(round)).await.unwrap();
-        let (a, b) = tokio::join!(
-            async { client.request(Next(7)).await.unwrap() },
-            async {
-                let mut items = client.stream(Count(20)).await.unwrap();
-                let mut next = 0;
-                while let Some(item) = items.next().await {
-                    assert_eq!(item.unwrap(), next);
-                    next += 1;
-                }
-                next
+        let (a, b) = tokio::join!(async { client.request(Next(7)).await.unwrap() }, async {
+            let mut items = client.stream(Count(20)).await.unwrap();
+            let mut next = 0;
+            while let Some(item) = items.next().await {
+                assert_eq!(item.unwrap(), next);
+                next += 1;
             }
-        );
+            next
+        });
         assert_eq!((a, b), (8, 20));
         let mut upload = client.upload(Add).await.unwrap();
         for n in 0..20 {

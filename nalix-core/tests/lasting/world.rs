@@ -13,9 +13,7 @@ use std::{
 use bytes::BytesMut;
 use nalix_core::{
     Connection,
-    connection::{
-        Anchor, Driver, Options, Serving, Why, accept, connect, connect_attached,
-    },
+    connection::{Anchor, Driver, Options, Serving, Why, accept, connect, connect_attached},
     controller::Router,
     handshake::{ClientSecurity, Contracts, Identity, Pinned, Sealing, Secured, ServerSecurity},
     link::{
@@ -150,9 +148,12 @@ pub(crate) async fn world(setting: Setting, router: Router, mut plan: Plan) -> W
         let anchors: Arc<Mutex<Vec<Anchor<MemoryLink>>>> = Arc::default();
         while let Some(link) = incoming.recv().await {
             let (anchors, seen, opened) = (Arc::clone(&anchors), Arc::clone(&seen), opened.clone());
-            let (router, options, security) = (router.clone(), server_options.clone(), server_security.clone());
+            let (router, options, security) =
+                (router.clone(), server_options.clone(), server_security.clone());
             tokio::spawn(async move {
-                let Ok(mut established) = accept(link, contracts(), &security, &options).await else { return };
+                let Ok(mut established) = accept(link, contracts(), &security, &options).await else {
+                    return;
+                };
                 if let Some(attach) = established.attach() {
                     let key = established.peer_key();
                     let admits = |anchor: &&Anchor<MemoryLink>| anchor.admits(&attach.token, key.as_ref());
@@ -168,7 +169,7 @@ pub(crate) async fn world(setting: Setting, router: Router, mut plan: Plan) -> W
                                 if refused.why == Why::Stale {
                                     return;
                                 }
-                                established = refused.established;
+                                established = *refused.established;
                             }
                         }
                     }

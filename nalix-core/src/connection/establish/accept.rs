@@ -83,8 +83,7 @@ pub async fn accept_unless<L: Link>(
     };
     match unless(stop, within(options.handshake_timeout, shake)).await {
         Ok((terms, peer_key, resumption, lasting)) => {
-            let mut established =
-                settle(link, (inbound, outbound), terms, peer_key, resumption, &options);
+            let mut established = settle(link, (inbound, outbound), terms, peer_key, resumption, &options);
             established.lasting = lasting;
             Ok(established)
         }

@@ -13,9 +13,7 @@ use crate::{
     connection::Options,
     error::ProtocolError,
     frame::Control,
-    handshake::{
-        self, Attach, ClientSecurity, Connected, Contracts, Initiator, MAX_HELLO, Params,
-    },
+    handshake::{self, Attach, ClientSecurity, Connected, Contracts, Initiator, MAX_HELLO, Params},
     link::Link,
     record::RecordKind,
     session::{Frame, Inbound, Record, control_of},
