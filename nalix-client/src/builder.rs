@@ -1,13 +1,14 @@
 //! Puts a client together and connects it.
 
 use std::{
+    fmt,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use nalix_core::{
     Push, Request, RequestError,
-    connection::{ConnectError, EarlyRequest, Options},
+    connection::{Anchor, Audience, ConnectError, EarlyRequest, Options, RouterCell},
     controller::{Controller, Router, RouterBuilder, RouterError},
     handshake::{ClientSecurity, Contracts, Identity, PublicKey, Sealing, SessionTicket},
     link::Link,
@@ -15,7 +16,12 @@ use nalix_core::{
 };
 
 use crate::{
-    ClientOptions, Session, address::Address, dial::Dialer, listeners::Listeners, security::Security,
+    ClientOptions, Dial, ReconnectOptions, RequestFuture, Session, Tcp,
+    address::Address,
+    dialer::{Addresses, Dialer, Opened},
+    listeners::Listeners,
+    reconnect::{Line, first_connect, supervise},
+    security::Security,
 };
 
 /// The way to a [`Session`].
@@ -26,10 +32,12 @@ impl Client {
     /// Starts with the server's address: `tcp://host:port`.
     pub fn builder(address: impl Into<String>) -> ClientBuilder {
         ClientBuilder {
-            address: address.into(),
+            dial: Tcp,
+            addresses: vec![address.into()],
             security: Security::default(),
             connect_timeout: Duration::from_secs(10),
             options: Options::default(),
+            reconnect: ReconnectOptions::default(),
             router: Router::builder(),
             serves: false,
             listeners: Listeners::default(),
@@ -38,19 +46,70 @@ impl Client {
 }
 
 /// Collects what a session is made of. Made by [`Client::builder`].
-#[derive(Debug)]
 #[must_use = "nothing happens until `connect` is awaited"]
-pub struct ClientBuilder {
-    address: String,
+pub struct ClientBuilder<D = Tcp> {
+    dial: D,
+    addresses: Vec<String>,
     security: Security,
     connect_timeout: Duration,
     options: Options,
+    reconnect: ReconnectOptions,
     router: RouterBuilder,
     serves: bool,
     listeners: Listeners,
 }
 
-impl ClientBuilder {
+impl<D> fmt::Debug for ClientBuilder<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder")
+            .field("addresses", &self.addresses)
+            .field("security", &self.security)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("options", &self.options)
+            .field("reconnect", &self.reconnect)
+            .field("router", &self.router)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<D> ClientBuilder<D> {
+    /// Adds the address of another server, which is tried when those before it let nobody connect. A session that comes back
+    /// tries the one first that it was connected to. All of them must have the key that is pinned.
+    pub fn address(mut self, address: impl Into<String>) -> Self {
+        self.addresses.push(address.into());
+        self
+    }
+
+    /// Makes links in another way than over TCP. Addresses are what it takes them for.
+    pub fn dialer<E: Dial>(self, dial: E) -> ClientBuilder<E> {
+        let Self {
+            addresses, security, connect_timeout, options, reconnect, router, serves, listeners, ..
+        } = self;
+        ClientBuilder {
+            dial,
+            addresses,
+            security,
+            connect_timeout,
+            options,
+            reconnect,
+            router,
+            serves,
+            listeners,
+        }
+    }
+
+    /// Sets how the session comes back when it loses its connection, and what waits meanwhile.
+    pub fn reconnect(mut self, options: ReconnectOptions) -> Self {
+        self.reconnect = options;
+        self
+    }
+
+    /// The session is over when its connection ends.
+    pub fn no_reconnect(mut self) -> Self {
+        self.reconnect.enabled = false;
+        self
+    }
+
     /// The connection is encrypted, and only with a server that proves to have this key. Either this or
     /// [`ClientBuilder::plaintext`] must be said.
     ///
@@ -96,6 +155,7 @@ impl ClientBuilder {
     /// Sets all limits and times at once, in place of what has been set of them before.
     pub fn configure(mut self, options: ClientOptions) -> Self {
         (self.connect_timeout, self.options) = (options.connect_timeout, options.connection);
+        self.reconnect = options.reconnect;
         self
     }
 
@@ -151,17 +211,66 @@ impl ClientBuilder {
         self
     }
 
-    /// Connects, with the connection's driver on a task of the ambient runtime.
+    /// Connects over a link that was made by hand, such as one end of
+    /// [`link::memory::pair`](nalix_core::link::memory::pair). Addresses are not used. A server that refuses the ticket is an
+    /// error here, since there is only one link, and the session is over when that ends.
     ///
     /// Cancel safe: dropped before it is done, it leaves no connection behind.
     ///
     /// # Errors
-    /// [`ConnectError`] says what kept it from connecting, and whether trying again makes sense.
+    /// As [`ClientBuilder::connect`].
+    pub async fn connect_over(mut self, link: impl Link + Unpin) -> Result<Session, ConnectError> {
+        self.reconnect = ReconnectOptions::off();
+        let dialer = self.prepare()?;
+        let opened = dialer.shake_hands(link, &[]).await?;
+        Ok(begin(&dialer, opened, |_| ()).0)
+    }
+
+    /// Checks what can be checked before there is a link.
+    fn prepare(self) -> Result<Dialer<D>, ConnectError> {
+        let security = self.security.resolve(SystemTime::now())?;
+        let registry = Registry::global().map_err(|error| ConnectError::Configuration(error.to_string()))?;
+        let router = match self.router.build() {
+            Ok(router) => router,
+            // Most clients only ask.
+            Err(RouterError::Empty) if !self.serves => Router::empty(),
+            Err(error) => return Err(ConnectError::Configuration(error.to_string())),
+        };
+        let mut options = self.options.in_range();
+        if !self.reconnect.enabled {
+            // Nobody dials again: what would be kept would be of no use.
+            options.resume_log = 0;
+        }
+        let audience = Audience::new();
+        self.listeners.install(&audience);
+        Ok(Dialer {
+            dial: self.dial,
+            addresses: Addresses { all: self.addresses, first: 0 },
+            security,
+            contracts: Contracts::of(registry),
+            router: Arc::new(RouterCell::new(router)),
+            audience,
+            options,
+            reconnect: self.reconnect.in_range(),
+            connect_timeout: self.connect_timeout,
+        })
+    }
+}
+
+impl<D: Dial> ClientBuilder<D> {
+    /// Connects, with the connection's driver on a task of the ambient runtime, and the session's on another.
+    ///
+    /// Cancel safe: dropped before it is done, it leaves no connection behind.
+    ///
+    /// # Errors
+    /// [`ConnectError`] says what kept it from connecting, and whether trying again makes sense. With
+    /// [`first_connect`](field@ReconnectOptions::first_connect) it has tried for as long as it makes sense.
     pub async fn connect(self) -> Result<Session, ConnectError> {
-        let Address::Tcp(host) = Address::parse(&self.address)?;
-        let mut dialer = self.prepare()?;
-        let opened = dialer.connect(&host, &[]).await?;
-        Ok(dialer.start(opened, |_| ()).0)
+        let mut dialer = self.checked()?;
+        let opened = first_connect(&mut dialer).await?;
+        let (session, anchor, ()) = begin(&dialer, opened, |_| ());
+        session.watch(dialer, anchor);
+        Ok(session)
     }
 
     /// Connects and makes a first request, which goes along with the first bytes if a session is resumed
@@ -179,61 +288,65 @@ impl ClientBuilder {
         self,
         request: P,
     ) -> Result<(Session, Result<P::Reply, RequestError<P::Error>>), ConnectError> {
-        let Address::Tcp(host) = Address::parse(&self.address)?;
-        let mut dialer = self.prepare()?;
+        let mut dialer = self.checked()?;
         let early = early(&dialer, &request);
         let frames = early.as_ref().map_or(&[][..], EarlyRequest::frames);
-        let opened = dialer.connect(&host, frames).await?;
+        let opened = match frames.is_empty() {
+            true => first_connect(&mut dialer).await?,
+            // Whoever has sent the request along must learn what became of it, so this is tried once.
+            false => dialer.connect_to(0, frames, None).await?,
+        };
         let (sent, lost) = (opened.early_sent(), opened.early_lost.clone());
-        let (session, answer) = dialer.start(opened, |connection| {
+        let (session, anchor, answer) = begin(&dialer, opened, |connection| {
             early.as_ref().filter(|_| sent).and_then(|early| early.on(connection))
         });
+        session.watch(dialer, anchor);
         let result = match (answer, lost) {
-            (Some(answer), _) => answer.await,
+            (Some(answer), _) => RequestFuture::first(answer).await,
             (None, Some(reason)) => Err(RequestError::Disconnected { maybe_executed: true, reason }),
             (None, None) => session.request(request).await,
         };
         Ok((session, result))
     }
 
-    /// Connects over a link that was made by hand, such as one end of
-    /// [`link::memory::pair`](nalix_core::link::memory::pair). The address is not used. A server that refuses the ticket is an
-    /// error here, since there is only one link.
-    ///
-    /// Cancel safe: dropped before it is done, it leaves no connection behind.
-    ///
-    /// # Errors
-    /// As [`ClientBuilder::connect`].
-    pub async fn connect_over(self, link: impl Link + Unpin) -> Result<Session, ConnectError> {
-        let dialer = self.prepare()?;
-        let opened = dialer.shake_hands(link, &[]).await?;
-        Ok(dialer.start(opened, |_| ()).0)
+    /// Checks what can be checked before anything is dialed, addresses included.
+    fn checked(self) -> Result<Dialer<D>, ConnectError> {
+        if D::NEEDS_ADDRESS {
+            self.addresses.iter().try_for_each(|address| Address::parse(address).map(drop))?;
+        }
+        self.prepare()
     }
+}
 
-    /// Checks what can be checked before there is a link.
-    fn prepare(self) -> Result<Dialer, ConnectError> {
-        let security = self.security.resolve(SystemTime::now())?;
-        let registry = Registry::global().map_err(|error| ConnectError::Configuration(error.to_string()))?;
-        let router = match self.router.build() {
-            Ok(router) => router,
-            // Most clients only ask.
-            Err(RouterError::Empty) if !self.serves => Router::empty(),
-            Err(error) => return Err(ConnectError::Configuration(error.to_string())),
-        };
-        Ok(Dialer {
-            security,
-            contracts: Contracts::of(registry),
-            router,
-            // Nobody dials again: what would be kept would be of no use.
-            options: self.options.in_range().resume_log(0),
-            connect_timeout: self.connect_timeout,
-            listeners: self.listeners,
-        })
+/// Begins a session over its first connection. `first` is run before anything comes from it.
+fn begin<D, L: Link + Unpin, T>(
+    dialer: &Dialer<D>,
+    opened: Opened<L>,
+    first: impl FnOnce(&nalix_core::Connection) -> T,
+) -> (Session, Option<Anchor<L>>, T) {
+    let (ticket, resumed) = (opened.ticket().cloned(), opened.is_resumed());
+    let mut started = dialer.start(opened);
+    let anchor = dialer.reconnect.enabled.then(|| started.anchor());
+    let shared = (dialer.audience.clone(), Arc::clone(&dialer.router));
+    let push_queue = dialer.options.push_queue;
+    let line = Line::new(started.connection.clone(), shared, dialer.reconnect.clone(), push_queue);
+    line.set_standing(ticket, resumed);
+    let first = first(&started.connection);
+    started.run();
+    (Session::new(line), anchor, first)
+}
+
+impl Session {
+    /// Lets the session find another connection when it loses this one.
+    fn watch<D: Dial>(&self, dialer: Dialer<D>, anchor: Option<Anchor<D::Link>>) {
+        if let Some(anchor) = anchor {
+            tokio::spawn(supervise(self.line(), dialer, anchor));
+        }
     }
 }
 
 /// The request as it can go along with a hello, if there is a ticket and it is not too long.
-fn early<P: Request>(dialer: &Dialer, request: &P) -> Option<EarlyRequest<P>> {
+fn early<D, P: Request>(dialer: &Dialer<D>, request: &P) -> Option<EarlyRequest<P>> {
     let ClientSecurity::Secured(pinned) = &dialer.security else { return None };
     let limit = pinned
         .ticket

@@ -1,126 +1,76 @@
-//! From a builder's settings to a running session.
+//! Making links to addresses.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, io};
 
-use nalix_core::{
-    CloseCode, CloseReason, Connection,
-    connection::{self, ConnectError, Driver, Established, Options, RouterCell, Serving, run_disconnected},
-    controller::{Context, Router},
-    handshake::{ClientSecurity, Contracts},
-    link::{Link, tcp, tcp::TcpLink},
-    wire::Limits,
+use nalix_core::link::{
+    Link,
+    tcp::{self, TcpLink},
 };
-use tokio::time::timeout;
-use tracing::{Instrument, Span};
 
-use crate::{Session, listeners::Listeners};
+/// Makes links to servers: TCP connections, unless [`ClientBuilder::dialer`](crate::ClientBuilder::dialer) is given something
+/// else. With one of their own, users test how their program takes lost connections, in memory and without a socket.
+///
+/// Closures that take an address and return a future are dialers.
+///
+/// ```
+/// use std::io;
+/// use nalix_client::{Client, link::memory};
+///
+/// let (links, servers_ends) = std::sync::mpsc::channel();
+/// let dialer = move |_address: &str| {
+///     let (ours, theirs) = memory::pair(4096);
+///     // A test's server takes the other end: `server.serve_link(theirs)`.
+///     let served = links.send(theirs).map_err(|_| io::Error::from(io::ErrorKind::ConnectionRefused));
+///     async move { served.map(|()| ours) }
+/// };
+/// let builder = Client::builder("memory").dialer(dialer).plaintext();
+/// # drop(servers_ends);
+/// ```
+pub trait Dial: Send + Sync + 'static {
+    /// What it makes.
+    type Link: Link + Unpin;
 
-/// Settings that have been checked.
-#[derive(Debug)]
-pub(crate) struct Dialer {
-    pub(crate) security: ClientSecurity,
-    pub(crate) contracts: Contracts,
-    pub(crate) router: Router,
-    pub(crate) options: Options,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) listeners: Listeners,
+    /// Whether addresses must be of the form `tcp://host:port`, which is checked before anything is dialed.
+    #[doc(hidden)]
+    const NEEDS_ADDRESS: bool = false;
+
+    /// Makes a link to an address, which is one of those that the builder was given, as it was given.
+    ///
+    /// The future may be dropped before it is done.
+    ///
+    /// # Errors
+    /// Why there is none. The session tries again; an address that can never be dialed is
+    /// [`io::ErrorKind::InvalidInput`], and ends that.
+    fn dial(&self, address: &str) -> impl Future<Output = io::Result<Self::Link>> + Send;
 }
 
-/// A connection that nothing has been asked on yet.
-#[derive(Debug)]
-pub(crate) struct Opened<L> {
-    established: Established<L>,
-    span: Span,
-    /// Why a hello was refused that frames went along with.
-    pub(crate) early_lost: Option<CloseReason>,
-}
+impl<F, Fut, L> Dial for F
+where
+    F: Fn(&str) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = io::Result<L>> + Send,
+    L: Link + Unpin,
+{
+    type Link = L;
 
-impl<L: Link + Unpin> Opened<L> {
-    /// Whether the frames went along with the hello.
-    pub(crate) fn early_sent(&self) -> bool {
-        self.established.early_sent()
+    fn dial(&self, address: &str) -> impl Future<Output = io::Result<L>> + Send {
+        self(address)
     }
 }
 
-impl Dialer {
-    /// Connects to the server at `host`, a `host:port`. If it does not know the ticket any more, connects without.
-    pub(crate) async fn connect(
-        &mut self,
-        host: &str,
-        early: &[u8],
-    ) -> Result<Opened<TcpLink>, ConnectError> {
-        match self.shake_hands(self.dial(host).await?, early).await {
-            Err(ConnectError::Refused(reason))
-                if reason.code == CloseCode::TicketRefused && self.forget_ticket() =>
-            {
-                tracing::debug!(%reason, "the session is not resumed");
-                let opened = self.shake_hands(self.dial(host).await?, &[]).await?;
-                Ok(Opened { early_lost: (!early.is_empty()).then_some(reason), ..opened })
-            }
-            done => done,
-        }
-    }
+/// Dials `tcp://host:port`. Names are looked up at each attempt, so that a server may move.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Tcp;
 
-    /// Connects over a link that is there already.
-    pub(crate) async fn shake_hands<L: Link + Unpin>(
-        &self,
-        link: L,
-        early: &[u8],
-    ) -> Result<Opened<L>, ConnectError> {
-        let span = tracing::info_span!("session", peer = link.peer_addr().map(tracing::field::display));
-        let established =
-            connection::connect_early(link, self.contracts.clone(), &self.security, early, &self.options)
-                .instrument(span.clone())
-                .await?;
-        Ok(Opened { established, span, early_lost: None })
-    }
+impl Dial for Tcp {
+    type Link = TcpLink;
+    const NEEDS_ADDRESS: bool = true;
 
-    /// Starts the driver on a task of its own. `first` is run before, when nobody else has asked anything yet.
-    pub(crate) fn start<L: Link + Unpin, T>(
-        self,
-        opened: Opened<L>,
-        first: impl FnOnce(&Connection) -> T,
-    ) -> (Session, T) {
-        let Opened { established, span, .. } = opened;
-        let cell = Arc::new(RouterCell::new(self.router.clone()));
-        let (ticket, resumed) = (established.ticket().cloned(), established.is_resumed());
-        let (connection, driver) = Driver::new(established, Serving::from(self.router), &self.options);
-        let driver = driver.replaceable(Arc::clone(&cell));
-        self.listeners.install(&connection);
-        let first = first(&connection);
-        let session = Session::new(connection.clone(), cell, ticket, resumed);
-        let task = async move {
-            let mut driver = driver;
-            let reason = (&mut driver).await;
-            tracing::debug!(%reason, "session ended");
-            // Controllers that came too late to see the connection do not see its end either.
-            let router = driver.router().clone();
-            drop(driver);
-            let context = Context::new(connection, Arc::clone(router.states()), Limits::DEFAULT);
-            run_disconnected(&router, &context, &reason).await;
+    async fn dial(&self, address: &str) -> io::Result<TcpLink> {
+        let host = match crate::address::Address::parse(address) {
+            Ok(crate::address::Address::Tcp(host)) => host,
+            Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidInput, error.to_string())),
         };
-        // Entering a span at every poll costs a little even when nobody listens.
-        drop(if span.is_disabled() { tokio::spawn(task) } else { tokio::spawn(task.instrument(span)) });
-        (session, first)
-    }
-
-    async fn dial(&self, host: &str) -> Result<TcpLink, ConnectError> {
-        let dial = async {
-            let addrs: Vec<_> = tokio::net::lookup_host(host).await?.collect();
-            tcp::connect(&addrs).await
-        };
-        let link = match timeout(self.connect_timeout, dial).await {
-            Ok(link) => link,
-            Err(_) => Err(std::io::ErrorKind::TimedOut.into()),
-        };
-        link.map_err(|source| ConnectError::Dial { address: format!("tcp://{host}"), source })
-    }
-
-    /// Returns whether there was one.
-    fn forget_ticket(&mut self) -> bool {
-        match &mut self.security {
-            ClientSecurity::Secured(pinned) => pinned.ticket.take().is_some(),
-            _ => false,
-        }
+        let addrs: Vec<_> = tokio::net::lookup_host(host).await?.collect();
+        tcp::connect(&addrs).await
     }
 }

@@ -26,16 +26,23 @@
 mod address;
 mod builder;
 mod dial;
+mod dialer;
 mod listeners;
+mod open;
 mod options;
+mod reconnect;
+mod reconnect_options;
+mod request;
+mod retry;
 mod security;
+mod send;
 mod session;
+mod while_offline;
 
 pub use nalix_core::{
     Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Duplex,
-    DuplexRequest, Failure, Incoming, Lag, Lagged, Listener, NoError, OneWay, Opcode, OpenBuilder,
-    OpenFuture, Outgoing, Packet, Push, Queue, Request, RequestBuilder, RequestError, RequestFuture,
-    Response, ResponseBuilder, ResponseFuture, SendError, SendFuture, Side, State, Status, StreamError,
+    DuplexRequest, Failure, Incoming, Lag, Lagged, Listener, NoError, Offline, OneWay, Opcode, Outgoing,
+    Packet, Push, Queue, Request, RequestError, Response, SendError, Side, State, Status, StreamError,
     StreamRequest, Streams, Subscription, Upload, UploadRequest, Uploads, Wire,
     connection::{ConnectError, Options},
     controller::{Extract, RouterError},
@@ -52,8 +59,16 @@ pub use nalix_core::{Bytes, Stream, stream};
 
 pub use self::{
     builder::{Client, ClientBuilder},
+    dial::{Dial, Tcp},
+    open::{OpenBuilder, OpenFuture},
     options::ClientOptions,
-    session::{Session, SessionState},
+    reconnect::{Cause, Events, SessionEvent, SessionState},
+    reconnect_options::ReconnectOptions,
+    request::{RequestBuilder, RequestFuture, ResponseBuilder, ResponseFuture},
+    retry::Retry,
+    send::SendFuture,
+    session::Session,
+    while_offline::WhileOffline,
 };
 
 /// The crate that macros expand to when a user depends on this one alone.

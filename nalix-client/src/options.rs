@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use nalix_core::connection::Options;
 
+use crate::reconnect_options::ReconnectOptions;
+
 /// Limits and times of a client, all in one: what a configuration file says. See
 /// [`ClientBuilder::configure`](crate::ClientBuilder::configure).
 ///
@@ -15,11 +17,17 @@ pub struct ClientOptions {
     pub connect_timeout: Duration,
     /// Of the connection.
     pub connection: Options,
+    /// How the session comes back when it loses its connection.
+    pub reconnect: ReconnectOptions,
 }
 
 impl Default for ClientOptions {
     fn default() -> Self {
-        Self { connect_timeout: Duration::from_secs(10), connection: Options::default() }
+        Self {
+            connect_timeout: Duration::from_secs(10),
+            connection: Options::default(),
+            reconnect: ReconnectOptions::default(),
+        }
     }
 }
 
@@ -28,4 +36,5 @@ nalix_core::__section!(ClientOptions {
     connect_timeout: |raw| nalix_core::config::time(raw, Duration::ZERO),
 } nested {
     connection,
+    reconnect,
 });

@@ -1,16 +1,20 @@
 //! The client's end of a conversation.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use nalix_core::{
-    CloseReason, Connection, Duplex, DuplexRequest, Incoming, Listener, OneWay, OpenBuilder, Push, Queue,
-    Request, RequestBuilder, SendError, SendFuture, StreamRequest, Subscription, Upload, UploadRequest,
-    connection::RouterCell,
+    CloseReason, Connection, Duplex, DuplexRequest, Incoming, Listener, OneWay, Push, Queue, Request,
+    SendError, StreamRequest, Subscription, Upload, UploadRequest,
     controller::{Controller, RouterError},
     handshake::SessionTicket,
 };
 
-/// A session with a server. Cheap to clone; the connection is closed when the last clone is dropped.
+use crate::{Events, OpenBuilder, RequestBuilder, SendFuture, SessionState, reconnect::Line, send};
+
+/// A session with a server, over one connection after the other: when it loses one, it looks for another, and keeps its
+/// subscriptions and what it serves. Cheap to clone; it is over when the last clone is dropped.
+///
+/// See [`ReconnectOptions`](crate::ReconnectOptions) and `docs/reconnect.md`.
 #[derive(Debug, Clone)]
 pub struct Session {
     inner: Arc<Inner>,
@@ -18,42 +22,22 @@ pub struct Session {
 
 #[derive(Debug)]
 struct Inner {
-    connection: Connection,
-    router: Arc<RouterCell>,
-    ticket: Option<SessionTicket>,
-    resumed: bool,
+    line: Arc<Line>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.connection.close();
+        self.line.close();
     }
 }
 
-/// How a session is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SessionState {
-    /// Requests can be made.
-    Connected,
-    /// The server has said that it will close soon. It finishes what runs, answers new requests with
-    /// [`Code::Unavailable`](nalix_core::Code) and drops one-way packets.
-    Draining {
-        /// When it will close at the latest. `None` if that is too far away to tell.
-        deadline: Option<Instant>,
-    },
-    /// It is over.
-    Closed(CloseReason),
-}
-
 impl Session {
-    pub(crate) fn new(
-        connection: Connection,
-        router: Arc<RouterCell>,
-        ticket: Option<SessionTicket>,
-        resumed: bool,
-    ) -> Self {
-        Self { inner: Arc::new(Inner { connection, router, ticket, resumed }) }
+    pub(crate) fn new(line: Arc<Line>) -> Self {
+        Self { inner: Arc::new(Inner { line }) }
+    }
+
+    pub(crate) fn line(&self) -> Arc<Line> {
+        Arc::clone(&self.inner.line)
     }
 
     /// Calls the server: await the result, or set options first. See
@@ -75,7 +59,8 @@ impl Session {
     /// # Ok(()) }
     /// ```
     pub fn request<P: Request>(&self, packet: P) -> RequestBuilder<P> {
-        self.inner.connection.request(packet)
+        let (connection, online) = self.inner.line.route();
+        RequestBuilder::new(connection.request(packet), online)
     }
 
     /// Asks the server for a stream: await the [`Incoming`], or set options first.
@@ -93,7 +78,8 @@ impl Session {
     /// # Ok(()) }
     /// ```
     pub fn stream<P: StreamRequest>(&self, packet: P) -> OpenBuilder<P, Incoming<P::Item, P::Error>> {
-        self.inner.connection.stream(packet)
+        let (connection, online) = self.inner.line.route();
+        OpenBuilder::new(connection.stream(packet), online)
     }
 
     /// Starts an upload: await the [`Upload`], send its chunks, and finish it to get the answer.
@@ -112,7 +98,8 @@ impl Session {
     /// # Ok(()) }
     /// ```
     pub fn upload<P: UploadRequest>(&self, packet: P) -> OpenBuilder<P, Upload<P>> {
-        self.inner.connection.upload(packet)
+        let (connection, online) = self.inner.line.route();
+        OpenBuilder::new(connection.upload(packet), online)
     }
 
     /// Opens a stream in both directions.
@@ -129,7 +116,8 @@ impl Session {
     /// # Ok(()) }
     /// ```
     pub fn duplex<P: DuplexRequest>(&self, packet: P) -> OpenBuilder<P, Duplex<P>> {
-        self.inner.connection.duplex(packet)
+        let (connection, online) = self.inner.line.route();
+        OpenBuilder::new(connection.duplex(packet), online)
     }
 
     /// Sends a one-way packet: done when it is in the outbox. Cancel safe: see [`SendFuture`]. Takes a reference, since the
@@ -140,7 +128,7 @@ impl Session {
     /// # Errors
     /// [`SendError`] if the session is over or the packet cannot be sent.
     pub fn send<'a, P: OneWay>(&'a self, packet: &'a P) -> SendFuture<'a, P> {
-        self.inner.connection.send(packet)
+        SendFuture::new(&self.inner.line, packet)
     }
 
     /// Sends a one-way packet without waiting.
@@ -148,7 +136,7 @@ impl Session {
     /// # Errors
     /// [`SendError::Full`] if the outbox has no room now, else as [`Session::send`].
     pub fn try_send<P: OneWay>(&self, packet: &P) -> Result<(), SendError> {
-        self.inner.connection.try_send(packet)
+        send::try_send(&self.inner.line, packet)
     }
 
     /// Subscribes to a one-way packet of the server's. Packets are queued from now on, until the subscription is dropped or
@@ -178,7 +166,7 @@ impl Session {
     /// # }
     /// ```
     pub fn subscribe<T: Push>(&self) -> Subscription<T> {
-        self.inner.connection.subscribe()
+        self.subscribe_with(Queue::drop_oldest(self.inner.line.push_queue))
     }
 
     /// As [`Session::subscribe`], with a queue of its own kind.
@@ -193,7 +181,7 @@ impl Session {
     /// # }
     /// ```
     pub fn subscribe_with<T: Push>(&self, queue: Queue) -> Subscription<T> {
-        self.inner.connection.subscribe_with(queue)
+        self.inner.line.audience.subscribe_with(queue)
     }
 
     /// Calls a closure with each one-way packet of this type, from now on until the [`Listener`] is dropped. The closure
@@ -210,13 +198,13 @@ impl Session {
     /// # }
     /// ```
     pub fn on<T: Push>(&self, f: impl FnMut(Arc<T>) + Send + 'static) -> Listener {
-        self.inner.connection.on(f)
+        self.inner.line.audience.on(f)
     }
 
     /// How many one-way packets have come that nobody took: no controller serves them, and nobody was subscribed. They are
     /// dropped.
     pub fn unclaimed(&self) -> u64 {
-        self.inner.connection.unclaimed()
+        self.inner.line.audience.unclaimed()
     }
 
     /// Answers the server's requests, and takes its one-way packets, with one more controller, from now on.
@@ -224,51 +212,89 @@ impl Session {
     /// # Errors
     /// [`RouterError`] if it serves an opcode that is served already, or needs a state that the builder was not given.
     pub fn serve<C: Controller>(&self, controller: C) -> Result<(), RouterError> {
-        self.inner.router.add(controller, &self.inner.connection)
+        self.inner.line.router.add(controller, &self.inner.line.connection())
     }
 
     /// How the session is now.
     pub fn state(&self) -> SessionState {
-        match self.inner.connection.close_reason() {
-            None if self.inner.connection.is_peer_draining() => {
-                SessionState::Draining { deadline: self.inner.connection.peer_drain_deadline() }
-            }
-            None => SessionState::Connected,
-            Some(reason) => SessionState::Closed(reason),
-        }
+        self.inner.line.session_state()
+    }
+
+    /// What happens to the session from now on: that it loses its connection, looks for another, has found one.
+    ///
+    /// ```no_run
+    /// # use nalix_client::{Session, SessionEvent};
+    /// # async fn f(session: Session) {
+    /// let mut events = session.events();
+    /// while let Some(event) = events.next().await {
+    ///     match event {
+    ///         SessionEvent::Retrying { attempt, delay } => println!("attempt {attempt} in {delay:?}"),
+    ///         SessionEvent::Fresh { lost } => println!("back, and {lost} calls are lost: log in again"),
+    ///         other => println!("{other:?}"),
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn events(&self) -> Events {
+        self.inner.line.events()
+    }
+
+    /// Waits until the session has a connection, which it may have already. Cancel safe.
+    ///
+    /// # Errors
+    /// Why the session is over, if it is.
+    pub async fn connected(&self) -> Result<(), CloseReason> {
+        self.inner.line.connected().await
+    }
+
+    /// Tells the session that the network may be another one now: a telephone has changed from one to the other, a computer
+    /// has woken up. A session that waits for its next attempt makes it at once, unless the server has asked it to wait; one
+    /// that has a connection sees within 3 s whether that still works.
+    pub fn network_changed(&self) {
+        self.inner.line.hint();
+    }
+
+    /// How many calls and sends wait for a connection.
+    pub fn waiting(&self) -> usize {
+        self.inner.line.waiting()
     }
 
     /// Waits until the server says that it will close soon, or the session is over: see [`Session::state`]. Time to connect
     /// elsewhere, while what runs here finishes. Cancel safe.
     pub async fn draining(&self) {
-        self.inner.connection.peer_draining().await;
+        self.inner.line.connection().peer_draining().await;
     }
 
     /// Waits until the session is over. Cancel safe.
     pub async fn closed(&self) -> CloseReason {
-        self.inner.connection.closed().await
+        self.inner.line.closed().await
     }
 
     /// Writes what waits, tells the server, and ends the session. Calls in flight end with
     /// [`RequestError::Disconnected`](nalix_core::RequestError). Cancel safe: once called, the session ends.
     pub async fn close(&self) -> CloseReason {
-        self.inner.connection.close();
+        self.inner.line.close();
         self.closed().await
     }
 
     /// With what this session can be resumed later, by [`ClientBuilder::resume`](crate::ClientBuilder::resume), once. `None` if
     /// the server keeps no sessions. It is a secret: whoever has it can go on with the session.
-    pub fn ticket(&self) -> Option<&SessionTicket> {
-        self.inner.ticket.as_ref()
+    pub fn ticket(&self) -> Option<SessionTicket> {
+        self.inner.line.ticket()
     }
 
     /// Whether the server has gone on with an earlier session.
     pub fn is_resumed(&self) -> bool {
-        self.inner.resumed
+        self.inner.line.is_resumed()
     }
 
-    /// The connection under it.
-    pub fn connection(&self) -> &Connection {
-        &self.inner.connection
+    /// The connection under it: the one it has, or the last one it had.
+    pub fn connection(&self) -> Connection {
+        self.inner.line.connection()
+    }
+
+    /// Whether it looks for another connection when it loses one.
+    pub fn reconnects(&self) -> bool {
+        self.inner.line.reconnects()
     }
 }

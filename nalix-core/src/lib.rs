@@ -133,9 +133,10 @@ pub use self::{
         UploadRequest, Uploads, Wire,
     },
     peer::{
-        Connection, Detached, Duplex, Finish, Incoming, Lag, Lagged, Listener, OpenBuilder, OpenFuture,
-        Opens, Outgoing, Queue, RequestBuilder, RequestError, RequestFuture, Response, ResponseBuilder,
-        ResponseFuture, Resumption, Rtt, SendChunk, SendError, SendFuture, StreamError, Subscription, Upload,
+        Connection, Detached, Duplex, Finish, Incoming, Lag, Lagged, Listener, Offline, OpenBuilder,
+        OpenFuture, Opens, Outgoing, Queue, RequestBuilder, RequestError, RequestFuture, Response,
+        ResponseBuilder, ResponseFuture, Resumption, Rtt, SendChunk, SendError, SendFuture, StreamError,
+        Subscription, Upload,
     },
     permission::Permission,
     status::{Advice, CloseCode, CloseReason, Code, Failure, Side, Status},

@@ -49,6 +49,10 @@ pub trait Packet: Encode + Describe {
     /// How urgent it and its answer are. `None`: [`Priority::Normal`], or where they do not fit a frame, by their size.
     const PRIORITY: Option<Priority> = None;
 
+    /// Whether running it twice does what running it once does, so that it may be sent again when nobody knows whether it has
+    /// run.
+    const IDEMPOTENT: bool = false;
+
     /// What a peer must be allowed at least for its handler to take it.
     const PERMISSION: Option<Permission> = None;
     /// How many bytes of its encoding its handler takes at most.

@@ -2,7 +2,9 @@
 
 /// Writes a setter for every field of a struct, under the field's name, that takes the type given, or what turns into it.
 /// A field that is left out does not compile.
-macro_rules! setters {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __setters {
     ($name:ident { $($field:ident: $ty:ty),* $(,)? }) => {
         impl $name {
             $(
@@ -21,4 +23,4 @@ macro_rules! setters {
     };
 }
 
-pub(crate) use setters;
+pub(crate) use __setters as setters;

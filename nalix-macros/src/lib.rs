@@ -39,7 +39,8 @@ pub fn derive_wire(input: TokenStream) -> TokenStream {
 /// Keys: `opcode = 0x1001` (required; from `0x0100` up), `reply = Type` (makes it a request), `error = Type` (what a
 /// request or a stream may fail with besides a `Status`), `stream = Type` (it is answered with a stream of such items),
 /// `upload = Type` (a stream of such chunks follows it; with `reply` or `stream`), `exact` (bytes behind the last field are
-/// an error), `encrypt` (it and its answer travel in sealed records only), `compress` or `compress = N` (it and its answer
+/// an error), `encrypt` (it and its answer travel in sealed records only), `idempotent` (running a request twice does what
+/// running it once does, so a client may send it again when the answer is lost), `compress` or `compress = N` (it and its answer
 /// are compressed from N bytes on, see below), `priority = "..."` (`"control"`, `"high"`, `"normal"` or `"bulk"`: how
 /// urgent it and its answer are when more waits than the link takes; if nothing is said, what is over 1 MiB is bulk, and
 /// all else normal), `permission = Permission::USER` and `max_size = N` (what its handler asks for at least, whatever the

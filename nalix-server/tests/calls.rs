@@ -168,7 +168,7 @@ fn a_thousand_calls_in_both_directions_pass_between_threads() {
         let server = server.build().await.unwrap();
         let address = format!("tcp://{}", server.local_addr());
         let (handle, running) = server.spawn();
-        let client = Client::builder(address).plaintext().controller(Peer::default());
+        let client = Client::builder(address).no_reconnect().plaintext().controller(Peer::default());
         let session = client.connect().await.unwrap();
         session.request(Fill(1)).await.unwrap();
         let theirs = handle.connections().remove(0);

@@ -205,7 +205,7 @@ fn answers_of_dropped_calls_reach_nobody_else_between_threads() {
         let server = server.build().await.unwrap();
         let address = format!("tcp://{}", server.local_addr());
         let (_handle, _running) = server.spawn();
-        let session = Client::builder(address).plaintext().connect().await.unwrap();
+        let session = Client::builder(address).no_reconnect().plaintext().connect().await.unwrap();
         let mut all = JoinSet::new();
         for task in 0..8 {
             all.spawn(drop_and_ask(session.clone(), task + 1, 150));

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use nalix_client::{ClientOptions, ReconnectOptions};
 use nalix_core::config::{Section, from_vars};
 use nalix_server::{Options, Server, ServerOptions, link::tcp::ListenOptions};
 
@@ -104,6 +105,8 @@ fn every_field_of_a_file_is_documented() {
     };
     assert_eq!(Options::FIELDS, documented("Options"));
     assert_eq!(ListenOptions::FIELDS, documented("ListenOptions"));
+    assert_eq!(ReconnectOptions::FIELDS, documented("ReconnectOptions"));
+    assert_eq!(ClientOptions::FIELDS, ["connect_timeout", "connection", "reconnect"]);
     let builder = documented("ServerBuilder");
     let fields = ServerOptions::FIELDS.iter().filter(|field| !["connection", "listen"].contains(field));
     fields.for_each(|field| assert!(builder.contains(field), "{field}"));

@@ -125,7 +125,7 @@ async fn a_server_without_descriptors_waits_without_spinning_and_goes_on_when_th
     assert!((1..=3).contains(&complaints), "{complaints} complaints in {seconds} s");
 
     held.drain(..60);
-    let client = Client::builder(format!("tcp://{address}")).plaintext();
+    let client = Client::builder(format!("tcp://{address}")).no_reconnect().plaintext();
     let session = within("the connection", client.connect()).await.unwrap();
     assert_eq!(within("the call", session.request(Hello).into_future()).await, Ok(7));
 }

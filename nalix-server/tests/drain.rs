@@ -335,7 +335,7 @@ async fn clients_that_reconnect_in_a_loop_do_not_keep_the_server_alive_and_its_p
     let looping = tokio::spawn(async move {
         let mut rounds = 0_u32;
         loop {
-            match Client::builder(format!("tcp://{address}")).plaintext().connect().await {
+            match Client::builder(format!("tcp://{address}")).no_reconnect().plaintext().connect().await {
                 Ok(session) => {
                     rounds += 1;
                     drop(session.request(Quick { n: 1 }).await);
@@ -363,7 +363,7 @@ async fn a_server_that_is_dropped_before_it_ran_frees_its_port() {
     let address = server.local_addr();
     let early = tokio::net::TcpStream::connect(address).await.unwrap();
     drop(server);
-    let connecting = Client::builder(format!("tcp://{address}")).plaintext().connect();
+    let connecting = Client::builder(format!("tcp://{address}")).no_reconnect().plaintext().connect();
     assert!(within("the refusal", connecting).await.is_err());
     drop(early);
     let again = builder(&Lab::new()).tcp(address.to_string()).build().await;
@@ -377,7 +377,8 @@ async fn a_dropped_run_stops_accepting_and_leaves_open_connections_alone() {
     let session = {
         let mut run = pin!(server.run());
         let connecting = async {
-            let session = Client::builder(format!("tcp://{address}")).plaintext().connect().await;
+            let session =
+                Client::builder(format!("tcp://{address}")).no_reconnect().plaintext().connect().await;
             eventually("it is open", || handle.connection_count() == 1).await;
             session
         };

@@ -458,6 +458,8 @@ async fn a_ban_holds_on_a_dual_stack_socket() {
     assert!(world.guard().ban(address("127.0.0.1").ip(), Duration::from_secs(60)));
     let mut link = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     assert!(told(&mut link).await.unwrap().message.contains("banned"));
-    let session = soon(Client::builder(format!("tcp://[::1]:{port}")).plaintext().connect()).await.unwrap();
+    let session = soon(Client::builder(format!("tcp://[::1]:{port}")).no_reconnect().plaintext().connect())
+        .await
+        .unwrap();
     assert_eq!(session.request(Double(2)).await.unwrap(), 4);
 }

@@ -320,8 +320,12 @@ async fn sockets_that_say_nothing_are_cut_off_and_their_places_given_back() {
     let world =
         World::new(|server| server.tcp("127.0.0.1:0").max_handshakes_per_address(50).options(options)).await;
     let address = world.server.local_addrs()[0];
-    let client =
-        || Client::builder(format!("tcp://{address}")).server_key(world.key).identity(world.me.clone());
+    let client = || {
+        Client::builder(format!("tcp://{address}"))
+            .no_reconnect()
+            .server_key(world.key)
+            .identity(world.me.clone())
+    };
     let mut silent = Vec::new();
     for n in 0..150 {
         silent.push(TcpStream::connect(address).await.unwrap());

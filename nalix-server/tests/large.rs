@@ -440,7 +440,7 @@ async fn large_and_small_calls_share_a_socket() {
         let url = format!("tcp://{}", server.local_addr());
         let handle = server.handle();
         let serving = tokio::spawn(server.run());
-        let client = Client::builder(&url);
+        let client = Client::builder(&url).no_reconnect();
         let client = if sealed { client.server_key(key) } else { client.plaintext() };
         let session = client.connect().await.unwrap();
         assert_eq!(session.request(Measure(some(3 << 20))).await, Ok(3 << 20));

@@ -31,7 +31,8 @@ fn builder() -> ServerBuilder {
 }
 
 async fn connect(address: impl std::fmt::Display) -> Result<Session, ConnectError> {
-    within("the connection", Client::builder(format!("tcp://{address}")).plaintext().connect()).await
+    within("the connection", Client::builder(format!("tcp://{address}")).no_reconnect().plaintext().connect())
+        .await
 }
 
 fn has_ipv6() -> bool {

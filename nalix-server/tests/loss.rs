@@ -267,7 +267,8 @@ async fn a_server_that_vanishes_ends_the_calls_of_its_clients() {
     let address = listener.local_addr().unwrap();
     let idle = Idle::default();
     let server = support::server(idle.clone(), Options::default()).await;
-    let connecting = tokio::spawn(Client::builder(format!("tcp://{address}")).plaintext().connect());
+    let connecting =
+        tokio::spawn(Client::builder(format!("tcp://{address}")).no_reconnect().plaintext().connect());
     let (stream, _) = listener.accept().await.unwrap();
     // The server is behind a proxy, which is what goes.
     let (mut near, far) = tokio::io::duplex(1 << 16);

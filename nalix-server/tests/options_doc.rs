@@ -4,7 +4,7 @@
 
 use std::fmt::Debug;
 
-use nalix_client::Client;
+use nalix_client::{Client, ReconnectOptions};
 use nalix_core::{
     handshake::{Pinned, Secured},
     session::MAX_MESSAGE,
@@ -18,6 +18,7 @@ const PROTOCOL: &str = include_str!("../../docs/protocol.md");
 fn every_option_is_documented_with_its_default() {
     assert_eq!(documented("Options"), fields(&Options::default()));
     assert_eq!(documented("GuardOptions"), fields(&GuardOptions::default()));
+    assert_eq!(documented("ReconnectOptions"), fields(&ReconnectOptions::default()));
     assert_eq!(documented("ListenOptions"), fields(&ListenOptions::default()));
     assert_eq!(documented("Limits"), fields(&nalix_core::wire::Limits::DEFAULT));
 }

@@ -6,7 +6,7 @@ mod support;
 
 use std::{sync::Arc, time::Duration};
 
-use nalix_client::{Client, ConnectError, Session};
+use nalix_client::{Client, ConnectError, ReconnectOptions, Session};
 use nalix_core::packet::NoError;
 use nalix_server::{
     CloseCode, Code, Options, RequestError, Server, ServerHandle, Status, link::memory, packet,
@@ -309,7 +309,8 @@ async fn no_time_to_connect_is_a_timeout() {
     for time in [Duration::ZERO, Duration::from_nanos(1)] {
         let mut options = Options::default();
         options.handshake_timeout = Duration::from_millis(10);
-        let client = Client::builder(&*address).plaintext().options(options).connect_timeout(time);
+        let client =
+            Client::builder(&*address).no_reconnect().plaintext().options(options).connect_timeout(time);
         let error = within("the failure", client.connect()).await.unwrap_err();
         // Nobody answers in any case.
         assert!(error.is_retryable(), "{error}");
@@ -326,4 +327,51 @@ async fn quiet_session(server: &nalix_server::ServerHandle) -> nalix_client::Ses
     server.serve_link(theirs);
     let client = nalix_client::Client::builder("").plaintext().options(quiet());
     client.connect_over(ours).await.expect("it connects")
+}
+
+/// Whatever is set about coming back, a session that is cut comes back or is over, and does not go round in circles.
+#[tokio::test(start_paused = true)]
+async fn options_of_reconnect_at_their_extremes_have_a_defined_outcome() {
+    let defaults = ReconnectOptions::default;
+    let zero = defaults().first_delay(Duration::ZERO).max_delay(Duration::ZERO).stable_after(Duration::ZERO);
+    let long = defaults().stable_after(Duration::MAX).offline_age(Duration::MAX).max_delay(Duration::MAX);
+    for (options, comes_back) in [
+        (zero.offline_calls(0).offline_bytes(0).offline_age(Duration::ZERO).retry_budget(0), true),
+        (long.offline_calls(usize::MAX).offline_bytes(usize::MAX).retry_budget(u32::MAX), true),
+        (defaults().first_delay(Duration::MAX), false),
+        (defaults().max_attempts(0), false),
+        (defaults().max_attempts(1), true),
+        (defaults().enabled(false), false),
+    ] {
+        let (server, _) = serve(Options::default().keep_alive(None)).await;
+        let links = server.clone();
+        let dial = move |_: &str| {
+            let (ours, theirs) = memory::pair(1024);
+            links.serve_link(theirs);
+            std::future::ready(Ok(ours))
+        };
+        let builder = Client::builder("memory").plaintext().options(Options::default().keep_alive(None));
+        let session = builder.dialer(dial).reconnect(options.clone()).connect().await.unwrap();
+        let first = session.connection().id();
+        server.connections()[0].abort();
+        let came_back = within("it is back or over", async {
+            while session.connection().id() == first {
+                tokio::select! {
+                    _ = session.closed() => return false,
+                    () = tokio::time::sleep(Duration::from_millis(1)) => {}
+                }
+                // One with delays without end waits without end.
+                if options.first_delay == Duration::MAX {
+                    tokio::time::sleep(Duration::from_secs(10)).await;
+                    return session.connection().id() != first;
+                }
+            }
+            true
+        });
+        assert_eq!(came_back.await, comes_back, "{options:?}");
+        if comes_back {
+            assert_eq!(session.request(Nothing).await, Ok(()));
+        }
+        session.close().await;
+    }
 }

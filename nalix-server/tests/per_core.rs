@@ -99,7 +99,7 @@ impl Bench {
     }
 
     async fn session(&self) -> Session {
-        let client = Client::builder(format!("tcp://{}", self.address)).plaintext();
+        let client = Client::builder(format!("tcp://{}", self.address)).no_reconnect().plaintext();
         within("the connection", client.connect()).await.unwrap()
     }
 
@@ -204,7 +204,7 @@ async fn dropping_the_run_ends_the_threads_once_their_clients_have_left() {
     let server = builder(lab).cores(each(2)).build().await.unwrap();
     let (address, handle) = (server.local_addr(), server.handle());
     let run = tokio::spawn(server.run());
-    let client = Client::builder(format!("tcp://{address}")).plaintext();
+    let client = Client::builder(format!("tcp://{address}")).no_reconnect().plaintext();
     let session = within("the connection", client.connect()).await.unwrap();
     eventually("it is open", || handle.connection_count() == 1).await;
     run.abort();

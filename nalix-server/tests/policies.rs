@@ -276,7 +276,7 @@ async fn tcp_is_tcp() {
     let address = format!("tcp://{}", server.local_addr());
     let handle = server.handle();
     let running = tokio::spawn(server.run());
-    let session = Client::builder(&address).plaintext().connect().await.unwrap();
+    let session = Client::builder(&address).no_reconnect().plaintext().connect().await.unwrap();
     session.request(OverTcp).await.unwrap();
     assert_eq!(refused(session.request(InMemory).await).code, Code::FailedPrecondition);
     handle.shutdown();

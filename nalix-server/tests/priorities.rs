@@ -476,7 +476,7 @@ async fn blocked_client(max_calls: usize) -> (RawPeer, Session) {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_dropped_before_its_turn_is_never_sent() {
     let (mut peer, session) = blocked_client(10).await;
-    fill(session.connection());
+    fill(&session.connection());
     {
         let mut call = pin!(session.request(GiveBulk(1)).into_future());
         assert!(poll(call.as_mut()).is_pending());
@@ -501,7 +501,7 @@ async fn a_request_that_is_dropped_before_its_turn_is_never_sent() {
     }
     assert_eq!(seen, [(FrameKind::Notify, 1), (FrameKind::Request, 2)]);
     // One that has been sent is cancelled as ever, ahead of what waits.
-    fill(session.connection());
+    fill(&session.connection());
     session.send(&Bulk(0, Blob(0))).await.unwrap();
     drop(kept);
     loop {
@@ -521,7 +521,7 @@ async fn chunks_of_a_call_that_is_answered_do_not_reach_the_next_call() {
     let asked = peer.frame().await.unwrap();
     assert_eq!((asked.kind, asked.id), (FrameKind::Request, CallId::new(0)));
     peer.send(&[frame(Head::of_upload(FrameKind::Credit, asked.id), &[0x80, 0x80, 0x80, 1])]).await;
-    fill(session.connection());
+    fill(&session.connection());
     for n in 0..100 {
         soon(upload.send(&vec![n; 1_000])).await.unwrap();
     }
@@ -549,7 +549,7 @@ async fn chunks_of_a_call_that_is_answered_do_not_reach_the_next_call() {
 async fn what_waits_for_its_turn_is_not_executed_when_the_link_breaks() {
     for sent in [false, true] {
         let (mut peer, session) = blocked_client(10).await;
-        fill(session.connection());
+        fill(&session.connection());
         let call = tokio::spawn({
             let session = session.clone();
             async move { session.request(GiveBulk(1)).await }

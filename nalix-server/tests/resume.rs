@@ -167,7 +167,7 @@ async fn a_rate_for_each_session_holds_over_its_connections() {
     let first = both.connect(both.client()).await.unwrap();
     first.request(Rare).await.unwrap();
     first.request(Rare).await.unwrap();
-    let resumed = both.resume(first.ticket().unwrap()).await.unwrap();
+    let resumed = both.resume(&first.ticket().unwrap()).await.unwrap();
     assert!(resumed.request(Rare).await.is_err(), "it has come back to an empty bucket");
     let other = both.connect(both.client()).await.unwrap();
     other.request(Rare).await.unwrap();
@@ -183,7 +183,7 @@ async fn a_ticket_can_be_used_once() {
         assert!(is_refused(&both.resume(&ticket).await));
     }
     assert_eq!(resumed.request(Recall).await.unwrap(), Some(7), "the session of the first has suffered");
-    assert!(both.resume(resumed.ticket().unwrap()).await.is_ok());
+    assert!(both.resume(&resumed.ticket().unwrap()).await.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -316,7 +316,7 @@ async fn a_client_whose_ticket_is_refused_starts_anew() {
         .unwrap();
     let (address, handle) = (format!("tcp://{}", server.local_addr()), server.handle());
     let running = tokio::spawn(server.run());
-    let client = || Client::builder(address.clone()).server_key(key);
+    let client = || Client::builder(address.clone()).no_reconnect().server_key(key);
 
     let first = client().connect().await.unwrap();
     let ticket = first.ticket().unwrap().clone();

@@ -102,7 +102,7 @@ async fn a_connection_has_a_span_with_its_number_and_its_peer() {
     let server = Server::builder().plaintext().tcp("127.0.0.1:0").controller(Lab).build().await.unwrap();
     let address = server.local_addr();
     let (handle, running) = server.spawn();
-    let client = Client::builder(format!("tcp://{address}")).plaintext();
+    let client = Client::builder(format!("tcp://{address}")).no_reconnect().plaintext();
     let session = within("the connection", client.connect()).await.unwrap();
     session.request(Hello).await.unwrap();
     let (id, peer) = (handle.connections()[0].id(), session.connection().local_addr().unwrap());

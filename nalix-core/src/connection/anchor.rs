@@ -243,6 +243,14 @@ impl<L: Link> Driver<L> {
         self.unhandled = false;
     }
 
+    /// What a connection ends with that is cut off. One that has no link has ended with that, for all who look.
+    pub(super) fn cut_off(&self) -> CloseReason {
+        match &self.away {
+            Some(away) => away.cause.clone(),
+            None => CloseReason::new(CloseCode::GoingAway, "cut off"),
+        }
+    }
+
     /// The time for another link is over.
     pub(super) fn gave_up(&self, now: Instant) -> Option<CloseReason> {
         let away = self.away.as_ref()?;

@@ -19,7 +19,8 @@ impl RouterCell {
         Self { current: Mutex::new(router) }
     }
 
-    /// Adds a controller and tells the connection's driver.
+    /// Adds a controller and tells the connection's driver. A connection that has ended takes no notice; the next one whose
+    /// driver is given this cell begins with the controller.
     ///
     /// # Errors
     /// [`RouterError`] if the controller serves an opcode that is served already, or needs a state that is not there.
@@ -29,6 +30,11 @@ impl RouterCell {
         drop(current);
         connection.router_changed();
         Ok(())
+    }
+
+    /// Tells a connection's driver to look here: for one that was begun with what was here before.
+    pub fn apply(&self, connection: &Connection) {
+        connection.router_changed();
     }
 
     /// The router as it is now. Cheap.

@@ -210,7 +210,7 @@ impl<L: Link> Driver<L> {
             }
             if let Some(commands) = turn.commands {
                 if commands.abort {
-                    return Poll::Ready(CloseReason::new(CloseCode::GoingAway, "cut off"));
+                    return Poll::Ready(self.cut_off());
                 }
                 self.obey(*commands, cx);
                 if self.link.is_none()

@@ -46,4 +46,4 @@ pub use self::{
     hooks::run_disconnected,
     options::Options,
 };
-pub use crate::peer::EarlyRequest;
+pub use crate::peer::{Audience, EarlyRequest};

@@ -109,6 +109,7 @@ impl<P: Packet> Packet for Encoded<P> {
     const ENCRYPT: bool = P::ENCRYPT;
     const COMPRESS: Option<usize> = P::COMPRESS;
     const PRIORITY: Option<Priority> = P::PRIORITY;
+    const IDEMPOTENT: bool = P::IDEMPOTENT;
     const PERMISSION: Option<Permission> = P::PERMISSION;
     const MAX_SIZE: Option<usize> = P::MAX_SIZE;
 

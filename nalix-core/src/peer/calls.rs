@@ -142,6 +142,12 @@ impl Calls {
         self.slots.len() - self.free.len()
     }
 
+    /// How many wait for the peer's answer.
+    pub(super) fn unanswered(&self) -> usize {
+        let open = |slot: &&Slot| matches!(slot.state, State::Waiting { .. } | State::Streaming(_));
+        self.slots.iter().filter(open).count()
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.in_flight() >= self.max
     }

@@ -1,6 +1,6 @@
 //! How a request or a send fails.
 
-use std::error::Error as StdError;
+use std::{error::Error as StdError, time::Duration};
 
 use thiserror::Error;
 
@@ -9,6 +9,21 @@ use crate::{
     packet::NoError,
     status::{CloseReason, Code, Status},
 };
+
+/// Why something does not wait until a session has a connection again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
+#[non_exhaustive]
+pub enum Offline {
+    /// It is not to wait.
+    #[error("the session has no connection now")]
+    NotWaiting,
+    /// As many wait already as may, or as many bytes.
+    #[error("the session has no connection now, and too much waits for one already")]
+    Full,
+    /// It has waited for as long as it may.
+    #[error("the session has got no connection in time")]
+    Expired,
+}
 
 /// How a request fails. `E` is the error type that its packet declares, [`NoError`] if it declares none.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -34,6 +49,9 @@ pub enum RequestError<E = NoError> {
     /// The connection had ended before the request could be sent.
     #[error("not sent: {0}")]
     Closed(CloseReason),
+    /// The session had no connection, and the request has not waited for one. It was not sent.
+    #[error("not sent: {0}")]
+    Offline(Offline),
     /// The packet is larger than both sides agreed on. Nothing was sent, and the connection is as good as before.
     #[error("packet is larger than the limit of {limit} bytes")]
     TooLarge {
@@ -57,8 +75,16 @@ impl<E> RequestError<E> {
         match self {
             RequestError::Status(status) => status.is_retryable(),
             RequestError::Disconnected { maybe_executed, .. } => !maybe_executed,
-            RequestError::Closed(_) => true,
+            RequestError::Closed(_) | RequestError::Offline(_) => true,
             _ => false,
+        }
+    }
+
+    /// How long the server asks to wait before the call is made again, if it does.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            RequestError::Status(status) => status.retry_after(),
+            _ => None,
         }
     }
 
@@ -124,6 +150,9 @@ pub enum SendError {
     /// The connection has ended.
     #[error("not sent: {0}")]
     Closed(CloseReason),
+    /// The session had no connection, and the packet has not waited for one.
+    #[error("not sent: {0}")]
+    Offline(Offline),
     /// The outbox is full: the peer does not read as fast as this side sends. Only from `try_send`.
     #[error("not sent: the outbox is full")]
     Full,
@@ -147,7 +176,7 @@ pub enum SendError {
 impl SendError {
     /// Whether sending it again later, or on a new connection, may succeed. It has not been sent.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, SendError::Closed(_) | SendError::Full)
+        matches!(self, SendError::Closed(_) | SendError::Offline(_) | SendError::Full)
     }
 }
 

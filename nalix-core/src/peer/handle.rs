@@ -161,6 +161,12 @@ impl Connection {
         SendFuture::new(&self.shared, packet)
     }
 
+    /// As [`Connection::send`], with a future that keeps the connection by itself. For sessions.
+    #[doc(hidden)]
+    pub fn __send<'a, P: OneWay>(&self, packet: &'a P) -> SendFuture<'a, P> {
+        SendFuture::holding(Arc::clone(&self.shared), packet)
+    }
+
     /// Sends a one-way packet without waiting.
     ///
     /// # Errors
@@ -385,6 +391,11 @@ impl Connection {
     /// How many calls of ours the peer has not answered yet.
     pub fn calls_in_flight(&self) -> usize {
         self.shared.in_flight()
+    }
+
+    /// How many calls of ours, streams among them, had no answer or no end when the connection ended.
+    pub fn lost_calls(&self) -> usize {
+        self.shared.lock().lost_calls
     }
 
     /// Answers that came when nobody waited for them any more, or that answered no call at all.

@@ -47,13 +47,13 @@ pub(crate) use self::{
 };
 pub use self::{
     early::EarlyRequest,
-    error::{RequestError, SendError, StreamError},
+    error::{Offline, RequestError, SendError, StreamError},
     handle::{Connection, Duplex},
     incoming::Incoming,
     kept::Detached,
     open::{OpenBuilder, OpenFuture, Opens},
     outgoing::{Finish, Outgoing, SendChunk, Upload},
-    push::{Lag, Lagged, Listener, Queue, Subscription},
+    push::{Audience, Lag, Lagged, Listener, Queue, Subscription},
     request::{RequestBuilder, RequestFuture, ResponseBuilder, ResponseFuture},
     response::Response,
     resumption::Resumption,

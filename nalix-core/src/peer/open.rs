@@ -168,6 +168,7 @@ impl<P: Packet, O: Opens<P>> IntoFuture for OpenBuilder<P, O> {
             timeout: self.timeout,
             deadline: self.deadline,
             packet: Some(self.packet),
+            done: false,
             ticket: None,
             ends: PhantomData,
         }
@@ -183,6 +184,8 @@ pub struct OpenFuture<P, O> {
     timeout: Option<Duration>,
     deadline: Option<Instant>,
     packet: Option<P>,
+    /// Whether it has resolved, though the packet is still there.
+    done: bool,
     ticket: Option<Ticket>,
     ends: PhantomData<fn() -> O>,
 }
@@ -201,7 +204,7 @@ impl<P: Packet, O: Opens<P>> Future for OpenFuture<P, O> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if this.packet.is_none() {
+        if this.done || this.packet.is_none() {
             return Poll::Pending;
         }
         if let Some(timeout) = this.timeout.take() {
@@ -210,10 +213,44 @@ impl<P: Packet, O: Opens<P>> Future for OpenFuture<P, O> {
             this.deadline = [this.deadline, at].into_iter().flatten().min();
         }
         let result = this.start(cx);
-        if result.is_ready() {
-            this.packet = None;
+        match &result {
+            // It has not been sent, and may go over another connection.
+            Poll::Ready(Err(RequestError::Closed(_))) => (this.ticket, this.done) = (None, true),
+            Poll::Ready(_) => this.packet = None,
+            Poll::Pending => {}
         }
         result
+    }
+}
+
+/// For sessions, which make a call over one connection after the other. None of it is for users.
+#[doc(hidden)]
+impl<P: Packet, O: Opens<P>> OpenFuture<P, O> {
+    /// The connection that it is made on.
+    pub fn __connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// When it ends at the latest. To be read from the first poll on.
+    pub fn __deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// How many bytes the packet may have, as far as that is known before it is encoded, while it is not sent.
+    pub fn __size_hint(&self) -> usize {
+        self.packet.as_ref().map_or(0, P::size_hint)
+    }
+
+    /// Starts to count the time, if that has not been done.
+    pub fn __fix_deadline(&mut self) {
+        let at = self.timeout.take().and_then(|timeout| Instant::now().checked_add(timeout));
+        self.deadline = [self.deadline, at].into_iter().flatten().min();
+    }
+
+    /// Begins again over a connection, after it has resolved since the last one had ended.
+    pub fn __restart(&mut self, connection: Connection) -> bool {
+        (self.connection, self.done) = (connection, false);
+        self.packet.is_some()
     }
 }
 

@@ -1,5 +1,7 @@
 //! A typed call to the other side.
 
+mod again;
+
 use std::{
     fmt,
     future::{Future, IntoFuture},
@@ -140,10 +142,7 @@ impl<P: Request> Future for ResponseFuture<P> {
     type Output = Answered<P>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.request.poll_with(cx).map(|(result, entries)| match result {
-            Ok(reply) => Ok(Response::received(reply, entries)),
-            Err(error) => Err(Response::received(error, entries)),
-        })
+        self.request.__poll_response(cx)
     }
 }
 
@@ -163,6 +162,7 @@ impl<P: Request> IntoFuture for RequestBuilder<P> {
             timeout: self.timeout,
             deadline: self.deadline,
             attached: self.attached,
+            keeps: false,
             stage: Stage::Unsent(self.packet),
         }
     }
@@ -178,6 +178,8 @@ pub struct RequestFuture<P: Request> {
     timeout: Option<Duration>,
     deadline: Option<Instant>,
     attached: Attached,
+    /// Whether the packet is kept when it has been sent.
+    keeps: bool,
     stage: Stage<P>,
 }
 
@@ -188,9 +190,10 @@ enum Stage<P> {
     Queued(P, Ticket),
     /// At the head of the queue, being encoded. Left behind only by an `Encode` that panics.
     Turn,
-    /// Sent.
-    Sent(Key),
-    Done,
+    /// Sent, with the packet if it is kept.
+    Sent(Key, Option<P>),
+    /// With the packet, if it has not been sent or is kept.
+    Done(Option<P>),
 }
 
 impl<P: Request> fmt::Debug for RequestFuture<P> {
@@ -199,8 +202,8 @@ impl<P: Request> fmt::Debug for RequestFuture<P> {
             Stage::Unsent(_) => "unsent",
             Stage::Queued(..) => "queued",
             Stage::Turn => "being sent",
-            Stage::Sent(_) => "sent",
-            Stage::Done => "done",
+            Stage::Sent(..) => "sent",
+            Stage::Done(_) => "done",
         };
         f.debug_struct("RequestFuture").field("packet", &P::NAME).field("stage", &stage).finish()
     }
@@ -224,10 +227,10 @@ impl<P: Request> RequestFuture<P> {
         let unanswered = |result| (result, None);
         let this = self;
         // Asked first, since most polls are for an answer that has come.
-        if let Stage::Sent(key) = this.stage {
+        if let Stage::Sent(key, _) = this.stage {
             return this.wait(key, cx);
         }
-        match std::mem::replace(&mut this.stage, Stage::Done) {
+        match std::mem::replace(&mut this.stage, Stage::Done(None)) {
             Stage::Unsent(packet) => {
                 // The peer should not be told of what is as good as for ever.
                 this.timeout = this.timeout.filter(|&timeout| timeout < FOR_EVER);
@@ -248,14 +251,18 @@ impl<P: Request> RequestFuture<P> {
                     this.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
                 this.start(packet, Some(ticket), remaining, cx).map(unanswered)
             }
-            Stage::Sent(_) | Stage::Turn | Stage::Done => Poll::Pending,
+            done @ Stage::Done(_) => {
+                this.stage = done;
+                Poll::Pending
+            }
+            Stage::Sent(..) | Stage::Turn => Poll::Pending,
         }
     }
 
     /// The future of a request that has been sent already.
     pub(super) fn sent(connection: Connection, deadline: Option<Instant>, key: Key) -> Self {
         let attached = Attached::default();
-        Self { connection, timeout: None, deadline, attached, stage: Stage::Sent(key) }
+        Self { connection, timeout: None, deadline, attached, keeps: false, stage: Stage::Sent(key, None) }
     }
 
     /// Sends the request, or queues up for it. `remaining` is the time until the deadline.
@@ -278,14 +285,18 @@ impl<P: Request> RequestFuture<P> {
         }
         let mut state = shared.lock();
         if let Some(reason) = state.gone() {
-            return Poll::Ready(Err(RequestError::Closed(reason.clone())));
+            let error = RequestError::Closed(reason.clone());
+            drop(state);
+            // It has not been sent, and may go over another connection.
+            self.stage = Stage::Done(Some(packet));
+            return Poll::Ready(Err(error));
         }
         // Whoever is still in the queue waits for its turn; one who was woken, or who finds the queue empty, has it.
         let (large, priority) = (large(&packet), P::PRIORITY.unwrap_or_default());
         let queued = ticket.filter(|&ticket| state.waiters.update(ticket, cx.waker()));
         let its_turn =
             queued.is_none() && (ticket.is_some() || state.waiters.is_first_caller(priority, large));
-        let mut next = None;
+        let (mut next, mut kept) = (None, None);
         let result = if its_turn && state.can_call(priority, large) {
             self.stage = Stage::Turn;
             let sent = send(&mut state, &packet, &self.attached, (self.deadline, remaining), cx);
@@ -293,6 +304,7 @@ impl<P: Request> RequestFuture<P> {
                 state.calls.set_timeout(*key, timeout);
             }
             next = state.next_waiter();
+            kept = self.keeps.then_some(packet);
             sent
         } else {
             if let (None, Some(timeout)) = (self.deadline, self.timeout) {
@@ -312,14 +324,22 @@ impl<P: Request> RequestFuture<P> {
         drop(state);
         wake([driver, next]);
         match result {
-            Ok(Some(key)) => self.stage = Stage::Sent(key),
+            Ok(Some(key)) => self.stage = Stage::Sent(key, kept),
             Ok(None) => {}
             Err(error) => {
-                self.stage = Stage::Done;
+                self.stage = Stage::Done(None);
                 return Poll::Ready(Err(error.into()));
             }
         }
         Poll::Pending
+    }
+
+    /// Takes the packet out, if it is kept.
+    fn kept(&mut self) -> Option<P> {
+        match &mut self.stage {
+            Stage::Sent(_, kept) => kept.take(),
+            _ => None,
+        }
     }
 
     fn wait(&mut self, key: Key, cx: &Context<'_>) -> Poll<Received<P>> {
@@ -330,7 +350,7 @@ impl<P: Request> RequestFuture<P> {
                 let deadline = state.calls.deadline(key);
                 drop(state);
                 if is_late(deadline) {
-                    self.stage = Stage::Done;
+                    self.stage = Stage::Done(self.kept());
                     cancel(&self.connection.shared, key);
                     return Poll::Ready((Err(RequestError::Timeout), None));
                 }
@@ -341,14 +361,16 @@ impl<P: Request> RequestFuture<P> {
                 if let Some(Answer::Reply(payload)) = &answer {
                     // Nearly always, and then there is nothing else to be moved about.
                     drop(state);
-                    self.stage = Stage::Done;
+                    self.stage = Stage::Done(None);
                     wake([next]);
                     return Poll::Ready((read_value(payload), None));
                 }
                 let reason = state.closed().cloned();
                 let deadline = state.calls.deadline(key);
                 drop(state);
-                self.stage = Stage::Done;
+                self.stage = Stage::Done(self.kept());
+                // For those who make the call again.
+                self.deadline = self.deadline.or(deadline);
                 wake([next]);
                 let (result, entries) = read(answer, reason);
                 // Both sides watch the same deadline. Whoever is first, the caller is told the same.
@@ -369,11 +391,11 @@ fn is_late(deadline: Option<Instant>) -> bool {
 
 impl<P: Request> Drop for RequestFuture<P> {
     fn drop(&mut self) {
-        match std::mem::replace(&mut self.stage, Stage::Done) {
+        match std::mem::replace(&mut self.stage, Stage::Done(None)) {
             Stage::Queued(_, ticket) => self.connection.shared.leave_queue(ticket),
             Stage::Turn => self.connection.shared.pass_on(),
-            Stage::Sent(key) => cancel(&self.connection.shared, key),
-            Stage::Unsent(_) | Stage::Done => {}
+            Stage::Sent(key, _) => cancel(&self.connection.shared, key),
+            Stage::Unsent(_) | Stage::Done(_) => {}
         }
     }
 }

@@ -3,12 +3,14 @@
 use std::{
     fmt,
     future::Future,
+    ops::Deref,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use super::{
-    SendError,
+    Connection, SendError,
     append::append_packet,
     attached::Attached,
     large::large,
@@ -26,11 +28,29 @@ use crate::{
 /// Cancel safe: dropped before it is done, it has sent nothing.
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct SendFuture<'a, P: OneWay> {
-    shared: &'a Shared,
+    shared: Hold<'a>,
     packet: &'a P,
     attached: Attached,
     ticket: Option<Ticket>,
     done: bool,
+}
+
+/// What it sends over.
+enum Hold<'a> {
+    Lent(&'a Shared),
+    Own(Arc<Shared>),
+}
+
+impl Deref for Hold<'_> {
+    type Target = Shared;
+
+    #[inline]
+    fn deref(&self) -> &Shared {
+        match self {
+            Hold::Lent(shared) => shared,
+            Hold::Own(shared) => shared,
+        }
+    }
 }
 
 impl<P: OneWay> fmt::Debug for SendFuture<'_, P> {
@@ -41,7 +61,18 @@ impl<P: OneWay> fmt::Debug for SendFuture<'_, P> {
 
 impl<'a, P: OneWay> SendFuture<'a, P> {
     pub(super) fn new(shared: &'a Shared, packet: &'a P) -> Self {
-        Self { shared, packet, attached: Attached::default(), ticket: None, done: false }
+        Self { shared: Hold::Lent(shared), packet, attached: Attached::default(), ticket: None, done: false }
+    }
+
+    pub(super) fn holding(shared: Arc<Shared>, packet: &'a P) -> Self {
+        Self { shared: Hold::Own(shared), packet, attached: Attached::default(), ticket: None, done: false }
+    }
+
+    /// Begins again over a connection, once it has resolved with [`SendError::Closed`]. For sessions.
+    #[doc(hidden)]
+    pub fn __restart(&mut self, connection: &Connection) {
+        self.shared = Hold::Own(Arc::clone(&connection.shared));
+        (self.ticket, self.done) = (None, false);
     }
 
     /// Lets a key and a value travel with the packet, as [`RequestBuilder::metadata`](crate::RequestBuilder::metadata) does

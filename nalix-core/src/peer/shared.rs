@@ -22,7 +22,7 @@ use super::{
     latest::Latest,
     life::Life,
     number::Number,
-    push::Pushes,
+    push::{Audience, Pushes},
     resumption::Resumption,
     rtt::Rtt,
     standing::Standing,
@@ -64,6 +64,8 @@ pub(crate) struct Setup {
     pub(crate) push_queue: usize,
     /// What may be kept of streams.
     pub(crate) streams: StreamLimits,
+    /// Who takes what the peer pushes, and whether they have nothing to wait for when the connection has ended.
+    pub(crate) audience: Option<(Audience, bool)>,
 }
 
 #[derive(Debug)]
@@ -72,6 +74,8 @@ pub(crate) struct Shared {
     pub(super) attributes: Attributes,
     pub(super) standing: Standing,
     pub(crate) pushes: Arc<Pushes>,
+    /// Whether subscriptions end with the connection.
+    ends_pushes: bool,
     pub(super) life: watch::Sender<Life>,
     /// Whether the driver has bytes at hand that come before what is in the outbox. It sets this under the lock.
     pub(super) writing: AtomicBool,
@@ -120,6 +124,8 @@ pub(super) struct State {
     /// The goodbye is in the outbox, and nothing comes behind it.
     sealed: bool,
     closed: Option<CloseReason>,
+    /// How many calls were in flight at the end.
+    pub(super) lost_calls: usize,
 }
 
 /// What the driver finds when it looks.
@@ -172,14 +178,18 @@ impl Shared {
             closing: None,
             sealed: false,
             closed: None,
+            lost_calls: 0,
         };
+        let (audience, ends_pushes) = setup.audience.take().unwrap_or_else(|| (Audience::new(), true));
+        let pushes = Arc::clone(audience.pushes());
         Self {
             standing: Standing::new(setup.peer_key.as_ref()),
+            ends_pushes,
             kept: OnceLock::new(),
             addresses: RwLock::new((setup.peer_addr, setup.local_addr)),
             setup,
             attributes: Attributes::default(),
-            pushes: Arc::new(Pushes::new()),
+            pushes,
             life: watch::Sender::default(),
             writing: AtomicBool::new(false),
             at_fault: AtomicBool::new(false),
@@ -391,12 +401,15 @@ impl Shared {
         state.latest.clear();
         state.commands = None;
         let written = written + state.written;
+        state.lost_calls = state.calls.unanswered();
         state.calls.fail_all(written, &mut wakers);
         state.flows.fail_all(written, &mut wakers);
         state.waiters.all(&mut wakers);
         drop(state);
         self.life.send_modify(|life| life.closed = Some(reason.clone()));
-        self.pushes.end();
+        if self.ends_pushes {
+            self.pushes.end();
+        }
         for waker in wakers {
             waker.wake();
         }

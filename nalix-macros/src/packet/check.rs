@@ -27,6 +27,14 @@ pub(super) fn check(cx: &mut Ctxt, packet: &mut Packet) {
             "`error` needs `reply` or `stream`: a packet that is not answered cannot be answered with an error",
         );
     }
+    if let (Some(key), true) = (&keys.idempotent, keys.stream.is_some() || keys.upload.is_some()) {
+        cx.error(
+            key,
+            "`idempotent` goes on packets that are answered once: a stream or an upload is not sent again by itself",
+        );
+    } else if let (Some(key), None) = (&keys.idempotent, &keys.reply) {
+        cx.error(key, "`idempotent` needs `reply`: only a packet that is answered is sent again when the answer is missing");
+    }
     if let Some(priority) = &keys.priority
         && !["control", "high", "normal", "bulk"].contains(&priority.value().as_str())
     {

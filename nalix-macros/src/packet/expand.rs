@@ -40,6 +40,7 @@ pub(super) fn expand(packet: &Packet, failed: bool) -> TokenStream {
             const ENCRYPT: ::core::primitive::bool = true;
         )
     });
+    let idempotent = packet.keys.idempotent.as_ref().map(|_| flag(quote!(IDEMPOTENT)));
     let compress = packet.keys.compress.as_ref().filter(|_| !failed).map(|(_, threshold)| {
         let threshold = match threshold {
             Some(threshold) => quote!(#threshold),
@@ -91,6 +92,7 @@ pub(super) fn expand(packet: &Packet, failed: bool) -> TokenStream {
             const NAME: &'static ::core::primitive::str = #name;
             const EXACT: ::core::primitive::bool = #exact;
             #encrypt
+            #idempotent
             #compress
             #streams
             #uploads

@@ -24,6 +24,7 @@ pub(crate) struct Keys {
     pub(crate) upload: Option<(Ident, Type)>,
     pub(crate) exact: bool,
     pub(crate) encrypt: bool,
+    pub(crate) idempotent: Option<Ident>,
     /// With the threshold, if it says one.
     pub(crate) compress: Option<(Ident, Option<Expr>)>,
     pub(crate) priority: Option<LitStr>,
@@ -49,6 +50,7 @@ impl From<Args> for Keys {
             upload: args.ty("upload"),
             exact: args.flag("exact").is_some(),
             encrypt: args.flag("encrypt").is_some(),
+            idempotent: args.flag("idempotent"),
             compress: args.maybe_expr("compress"),
             priority: args.text("priority"),
             permission: args.expr("permission"),
@@ -83,6 +85,7 @@ const KNOWN: Known = Known {
         ("upload", Kind::Type),
         ("exact", Kind::Flag),
         ("encrypt", Kind::Flag),
+        ("idempotent", Kind::Flag),
         ("compress", Kind::MaybeExpr),
         ("priority", Kind::Text),
         ("permission", Kind::Expr),

@@ -191,7 +191,7 @@ async fn early_frames_that_are_none_close_the_connection() {
     for bytes in [&[0][..], &[2, 0, 1], &[0xff; 8_000], b"GET / HTTP/1.1"] {
         let first = world.directly(world.client(How::Mutual).await).await.unwrap();
         let mut pinned = Pinned::new(world.key);
-        pinned.ticket = first.ticket().cloned();
+        pinned.ticket = first.ticket();
         first.close().await;
         world.is_empty().await;
         let hooks = world.game.connected.entered();

@@ -233,9 +233,9 @@ async fn sessions_print_no_secret() {
         out.add(format!("{:?}", session.request(Fail(PASSWORD.into())).await));
         let there = server.connections().remove(0);
         there.resumption().unwrap().saved().await;
-        ticket = session.ticket().cloned();
+        ticket = session.ticket();
         out.add(both(&session));
-        out.add(both(session.connection()));
+        out.add(both(&session.connection()));
         out.add(both(&there));
         out.add(both(there.resumption().unwrap()));
         out.add(both(&ticket));

@@ -20,7 +20,7 @@ use crate::{
     error::ProtocolError,
     handshake::{Attach, Kept, PublicKey, Secrets, SessionTicket, Terms},
     link::{BoxLink, Link},
-    peer::{Number, Resumption, Setup},
+    peer::{Audience, Number, Resumption, Setup},
     record::RecordKind,
     registry,
     session::{Inbound, Outbound},
@@ -60,6 +60,12 @@ impl Lasting {
 }
 
 impl<L> Established<L> {
+    /// Gives what the peer pushes to an audience that was there before the connection, and outlives it unless it `ends` with it.
+    /// To be called before a driver takes over.
+    pub fn set_audience(&mut self, audience: &Audience, ends: bool) {
+        self.setup.audience = Some((audience.clone(), ends));
+    }
+
     /// Whether it goes on with an earlier session.
     pub fn is_resumed(&self) -> bool {
         self.resumed
@@ -158,6 +164,7 @@ pub(super) fn settle<L: Link>(
         request_timeout: options.request_timeout,
         push_queue: options.push_queue,
         streams: options.streams(),
+        audience: None,
     };
     Established { link, inbound, outbound, setup, lasting: None, ticket: None, resumed, early_sent: false }
 }

@@ -125,6 +125,7 @@ fn unsent<E>(error: SendError) -> RequestError<E> {
         SendError::Encode(error) => RequestError::Encode(error),
         SendError::EncryptionRequired => RequestError::EncryptionRequired,
         SendError::Closed(reason) => RequestError::Closed(reason),
+        SendError::Offline(offline) => RequestError::Offline(offline),
         SendError::Full | SendError::Stopped => {
             RequestError::Status(Status::new(Code::ResourceExhausted, error.to_string()))
         }
