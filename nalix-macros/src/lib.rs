@@ -95,7 +95,7 @@ pub fn derive_packet(input: TokenStream) -> TokenStream {
 /// `lane = "..."` (waits for earlier packets of that lane only), `spawn` (runs on a task of its own), `blocking` (runs on
 /// a thread for blocking work), `encrypt` (takes its packet from sealed records only, whatever the packet says; one that
 /// comes in the clear is refused before it is decoded). `#[connected]` and `#[disconnected]` mark what runs when a connection is ready and when
-/// it has ended.
+/// it has ended; `#[detached]` and `#[resumed]` what runs when its session has lost its link, and when it goes on over another.
 ///
 /// More keys say what a call must meet, and the connection sees to it before the packet is decoded; `docs/policies.md` says more
 /// of each:

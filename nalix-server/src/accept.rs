@@ -21,8 +21,9 @@ use tracing::Instrument;
 
 use crate::{
     BuildError, Guard, RefusalCause,
-    guard::{Fronted, Origin, front},
+    guard::{Fronted, Origin, Seat, front},
     inner::{Inner, Stage},
+    sessions::Found,
 };
 
 /// Starts to accept on every socket, on the ambient runtime.
@@ -92,7 +93,7 @@ pub(crate) async fn serve(inner: Arc<Inner>, link: impl Link + Unpin) {
 }
 
 /// Serves a link of a client, from its handshake to its end.
-async fn serve_client<L: Link + Unpin>(inner: Arc<Inner>, link: Fronted<L>) {
+async fn serve_client<L: Link + Unpin>(inner: Arc<Inner>, mut link: Fronted<L>) {
     let span = tracing::info_span!(
         "connection",
         peer = link.peer_addr().map(tracing::field::display),
@@ -103,12 +104,12 @@ async fn serve_client<L: Link + Unpin>(inner: Arc<Inner>, link: Fronted<L>) {
         return refuse(&inner, link, draining()).instrument(span).await;
     }
     // The lists, the address's own limits, and then those of all together: who is turned away takes no room from others.
-    let _admission = match inner.guard.admit_link(origin) {
-        Ok(admission) => admission,
+    match inner.guard.admit_link(origin) {
+        Ok(admission) => link.sit_down(Seat::new(&inner.guard, admission)),
         Err(refusal) => {
             return refuse_if(refusal.tell, &inner, link, refusal.reason()).instrument(span).await;
         }
-    };
+    }
     let Some(mut present) = inner.links.enter() else {
         let refusal = inner.guard.refuse(origin, RefusalCause::Full);
         return refuse_if(refusal.tell, &inner, link, refusal.reason()).instrument(span).await;
@@ -135,13 +136,18 @@ async fn serve_client<L: Link + Unpin>(inner: Arc<Inner>, link: Fronted<L>) {
         };
         drop(handshake);
         let established = match established {
-            Ok(established) => established,
+            Ok(established) => established.boxed(),
             Err(error) => {
                 if is_fault(&error) {
                     inner.guard.report(origin);
                 }
                 return log_failure(&error);
             }
+        };
+        let established = match inner.sessions.go_on(established).await {
+            // The session has a place, and a task that serves it.
+            Found::GoesOn => return,
+            Found::New(established) => established,
         };
         if !present.take_place() {
             let reason = inner.guard.refuse(origin, RefusalCause::Full).reason();
@@ -156,7 +162,14 @@ async fn serve_client<L: Link + Unpin>(inner: Arc<Inner>, link: Fronted<L>) {
             return;
         }
         let (connection, driver) = Driver::new(established, (inner.make_serving)(), &inner.options);
-        let driver = driver.share_reassembly(Arc::clone(&inner.reassembly));
+        let mut driver = driver.share_reassembly(Arc::clone(&inner.reassembly));
+        let _kept = inner.sessions.insert(driver.anchor());
+        let (hub, sessions, presence) = (inner.hub.clone(), Arc::clone(&inner.sessions), present.presence());
+        driver.watch_link(Arc::new(move |connection, there| {
+            presence.set(there);
+            hub.link_changed(connection, there);
+            sessions.link_changed(connection, there);
+        }));
         span.record("id", connection.id().get());
         tracing::debug!("connected");
         present.open(connection.clone());

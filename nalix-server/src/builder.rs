@@ -26,6 +26,7 @@ use crate::{
     layered::{MakeServing, bare, layered},
     links::Links,
     security::Security,
+    sessions::Sessions,
 };
 
 /// How many runtimes serve connections.
@@ -73,6 +74,7 @@ struct Settings {
     when_full: WhenFull,
     max_handshakes: usize,
     max_handshakes_per_address: usize,
+    max_detached: usize,
     max_groups_per_connection: usize,
     max_reassembly: usize,
     drain_timeout: Duration,
@@ -93,6 +95,7 @@ impl ServerBuilder {
             max_connections: 0,
             max_handshakes: 0,
             max_handshakes_per_address: 0,
+            max_detached: 0,
             max_groups_per_connection: 0,
             max_reassembly: 0,
             drain_timeout: Duration::ZERO,
@@ -108,6 +111,7 @@ impl<L> ServerBuilder<L> {
         settings.max_connections = options.max_connections;
         settings.max_handshakes = options.max_handshakes;
         settings.max_handshakes_per_address = options.max_handshakes_per_address;
+        settings.max_detached = options.max_detached;
         settings.max_groups_per_connection = options.max_groups_per_connection;
         settings.max_reassembly = options.max_reassembly;
         settings.drain_timeout = options.drain_timeout;
@@ -297,6 +301,18 @@ impl<L> ServerBuilder<L> {
         self
     }
 
+    /// How many sessions may be kept that have lost their links, each for
+    /// [`resume_grace`](field@nalix_core::connection::Options::resume_grace). Default 10,000. If there is one more, the one that has
+    /// been without a link for longest ends. They count as connections, too, but let as many links in beyond
+    /// [`ServerBuilder::max_connections`], so that their clients can come back.
+    ///
+    /// Too low ends sessions whose clients would have come back; too high lets clients that never do take that much memory.
+    /// Zero ends each at once.
+    pub fn max_detached(mut self, max: usize) -> Self {
+        self.settings.max_detached = max;
+        self
+    }
+
     /// How many groups one connection may be in at once. Default 1,024.
     ///
     /// Too low refuses honest members with [`Join::TooMany`](crate::Join::TooMany); too high lets a client whose wishes are
@@ -386,6 +402,7 @@ impl<L> ServerBuilder<L> {
                 settings.max_handshakes_per_address,
             )),
             reassembly: Arc::new(ReassemblyBudget::new(settings.max_reassembly)),
+            sessions: Arc::new(Sessions::new(settings.max_detached)),
             drain_timeout: settings.drain_timeout,
             stage: watch::Sender::new(Stage::Running),
             local_addrs: OnceLock::new(),

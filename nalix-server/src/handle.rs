@@ -83,13 +83,15 @@ impl ServerHandle {
     }
 
     /// Makes a session impossible to resume: after a logout, a ban, a change of what its user may do. Returns how many
-    /// tickets were taken back. Connections that are open stay open; close them, too, if they are to end.
+    /// tickets were taken back. A session that has lost its link ends; connections that are open stay open, until they lose
+    /// theirs: close them, too, if they are to end.
     ///
     /// Cancel safe as far as the store is.
     ///
     /// # Errors
     /// [`StoreError`] if the store failed; the session may still be resumable then.
     pub async fn revoke(&self, session: SessionId) -> Result<usize, StoreError> {
+        self.inner.sessions.revoke(session);
         match &self.inner.security {
             ServerSecurity::Secured(secured) => match &secured.store {
                 Some(store) => store.revoke(session).await,

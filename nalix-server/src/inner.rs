@@ -15,7 +15,7 @@ use nalix_core::{
 };
 use tokio::sync::watch;
 
-use crate::{Guard, Hub, handshakes::Handshakes, layered::MakeServing, links::Links};
+use crate::{Guard, Hub, handshakes::Handshakes, layered::MakeServing, links::Links, sessions::Sessions};
 
 /// What every task of a server shares.
 pub(crate) struct Inner {
@@ -29,6 +29,7 @@ pub(crate) struct Inner {
     pub(crate) links: Arc<Links>,
     pub(crate) handshakes: Arc<Handshakes>,
     pub(crate) reassembly: Arc<ReassemblyBudget>,
+    pub(crate) sessions: Arc<Sessions>,
     pub(crate) stage: watch::Sender<Stage>,
     pub(crate) drain_timeout: Duration,
     pub(crate) local_addrs: OnceLock<Vec<SocketAddr>>,

@@ -62,6 +62,7 @@ mod races;
 mod registry;
 mod security;
 mod server;
+mod sessions;
 pub mod store;
 mod sync;
 

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use nalix_core::Connection;
@@ -24,6 +24,8 @@ pub(crate) struct Links {
     /// Those of open connections, if one may have to go for another.
     places: Option<Places>,
     refused: AtomicUsize,
+    /// Sessions without a link, for which another may come in.
+    away: AtomicUsize,
     /// For links that are being told why they are turned away.
     courtesies: Semaphore,
 }
@@ -40,6 +42,7 @@ impl Links {
             max,
             places,
             refused: AtomicUsize::new(0),
+            away: AtomicUsize::new(0),
             courtesies: Semaphore::new(MAX_COURTESIES),
         }
     }
@@ -48,13 +51,19 @@ impl Links {
     pub(crate) fn enter(self: &Arc<Self>) -> Option<Present> {
         // Whoever has to go for it does so when its handshake is done; until then it counts among the handshakes.
         let max = if self.places.is_some() { usize::MAX } else { self.max };
+        let max = max.saturating_add(self.away.load(Ordering::Relaxed));
         let entered = self.alive.send_if_modified(|alive| {
             let room = *alive < max;
             *alive += usize::from(room);
             room
         });
         if entered {
-            return Some(Present { links: Arc::clone(self), connection: None, place: None });
+            return Some(Present {
+                links: Arc::clone(self),
+                connection: None,
+                place: None,
+                away: Arc::default(),
+            });
         }
         self.refuse();
         None
@@ -95,9 +104,34 @@ pub(crate) struct Present {
     links: Arc<Links>,
     connection: Option<Connection>,
     place: Option<Place>,
+    away: Arc<AtomicBool>,
+}
+
+/// Whether a session has a link, for its [`Present`].
+#[derive(Debug)]
+pub(crate) struct Presence {
+    links: Arc<Links>,
+    away: Arc<AtomicBool>,
+}
+
+impl Presence {
+    /// Whether it has one from now on.
+    pub(crate) fn set(&self, there: bool) {
+        let before = self.away.swap(!there, Ordering::Relaxed);
+        match (before, there) {
+            (false, false) => drop(self.links.away.fetch_add(1, Ordering::Relaxed)),
+            (true, true) => drop(self.links.away.fetch_sub(1, Ordering::Relaxed)),
+            _ => {}
+        }
+    }
 }
 
 impl Present {
+    /// Says whether its session has a link.
+    pub(crate) fn presence(&self) -> Presence {
+        Presence { links: Arc::clone(&self.links), away: Arc::clone(&self.away) }
+    }
+
     /// The handshake is done: takes a place among the open connections, somebody else's if there is none left. `false` if
     /// nobody can go for it.
     pub(crate) fn take_place(&mut self) -> bool {
@@ -127,6 +161,7 @@ impl Present {
 
 impl Drop for Present {
     fn drop(&mut self) {
+        self.presence().set(true);
         if let Some(connection) = &self.connection {
             self.links.hub.leave(connection);
         }

@@ -17,6 +17,8 @@ pub struct ServerOptions {
     pub max_handshakes: usize,
     /// See [`ServerBuilder::max_handshakes_per_address`](crate::ServerBuilder::max_handshakes_per_address). Default 256.
     pub max_handshakes_per_address: usize,
+    /// See [`ServerBuilder::max_detached`](crate::ServerBuilder::max_detached). Default 10,000.
+    pub max_detached: usize,
     /// See [`ServerBuilder::max_reassembly`](crate::ServerBuilder::max_reassembly). Default 512 MiB.
     pub max_reassembly: usize,
     /// See [`ServerBuilder::max_groups_per_connection`](crate::ServerBuilder::max_groups_per_connection). Default 1,024.
@@ -35,6 +37,7 @@ impl Default for ServerOptions {
             max_connections: 65_536,
             max_handshakes: 4_096,
             max_handshakes_per_address: 256,
+            max_detached: 10_000,
             max_reassembly: 512 << 20,
             max_groups_per_connection: 1_024,
             drain_timeout: Duration::from_secs(10),
@@ -49,6 +52,7 @@ nalix_core::__section!(ServerOptions {
     max_connections: |raw| nalix_core::config::size(raw, 0, usize::MAX),
     max_handshakes: |raw| nalix_core::config::size(raw, 1, usize::MAX),
     max_handshakes_per_address: |raw| nalix_core::config::size(raw, 1, usize::MAX),
+    max_detached: |raw| nalix_core::config::size(raw, 0, usize::MAX),
     max_reassembly: |raw| nalix_core::config::size(raw, 0, usize::MAX),
     max_groups_per_connection: |raw| nalix_core::config::size(raw, 0, usize::MAX),
     drain_timeout: |raw| nalix_core::config::time(raw, Duration::ZERO),

@@ -90,7 +90,7 @@ impl Keeper {
                         self.gone_on.fetch_add(1, SeqCst);
                         return;
                     }
-                    Err(refused) => established = refused.established,
+                    Err(refused) => established = *refused.established,
                 }
             }
         }

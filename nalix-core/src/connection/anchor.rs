@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     Connection,
+    controller::caught,
     frame::{Control, ResumeToken},
     handshake::{Attach, Kept, PublicKey, SessionId},
     link::Link,
@@ -58,7 +59,7 @@ struct Waiting<L> {
 /// A session does not go on over a link.
 pub struct Refused<L> {
     /// The link, for another session.
-    pub established: Established<L>,
+    pub established: Box<Established<L>>,
     /// Why.
     pub why: Why,
 }
@@ -136,7 +137,7 @@ impl<L> Anchor<L> {
         {
             let mut state = self.slot.lock();
             if matches!(*state, State::Over) {
-                return Err(Refused { established, why: Why::Over });
+                return Err(Refused { established: Box::new(established), why: Why::Over });
             }
             let waiting = State::Waiting(Box::new(Waiting { established, done }));
             if let State::Waiting(older) = mem::replace(&mut *state, waiting) {
@@ -176,9 +177,12 @@ impl<L> Slot<L> {
 impl<L> Waiting<L> {
     fn refuse(self, why: Why) {
         // Who does not wait any more has dropped the link.
-        drop(self.done.send(Err(Refused { established: self.established, why })));
+        drop(self.done.send(Err(Refused { established: Box::new(self.established), why })));
     }
 }
+
+/// Who is told when a session has lost its link (`false`) and when it has another.
+pub type LinkWatcher = Arc<dyn Fn(&Connection, bool) + Send + Sync>;
 
 /// How a session without a link stands.
 #[derive(Debug)]
@@ -197,6 +201,18 @@ impl<L: Link> Driver<L> {
         Anchor { slot, shared, connection }
     }
 
+    /// Calls `watcher` whenever the session loses its link, and whenever it goes on over another: once each, in turns, from the
+    /// driver, before any hook runs. It must not wait, nor poll or drop this driver.
+    pub fn watch_link(&mut self, watcher: LinkWatcher) {
+        self.watcher = Some(watcher);
+    }
+
+    fn tell(&self, there: bool) {
+        if let Some(watcher) = &self.watcher {
+            drop(caught(|| watcher(self.context.connection(), there)));
+        }
+    }
+
     /// Whether the session can wait for another link when it loses this one.
     pub(super) fn outlives_link(&self) -> bool {
         self.slot.is_some() && self.phase.is_open() && self.shared.kept.get().is_some()
@@ -212,6 +228,8 @@ impl<L: Link> Driver<L> {
         self.away = Some(Away { until: Instant::now().checked_add(grace), cause: cause.clone() });
         self.shared.detach(cause.clone(), self.inbound.position());
         tracing::debug!(%cause, "the link is lost");
+        self.tell(false);
+        self.start_link_hooks(Some(cause));
         true
     }
 
@@ -240,7 +258,7 @@ impl<L: Link> Driver<L> {
     }
 
     /// A link is waiting.
-    pub(super) fn take_link(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn take_link(&mut self, cx: &Context<'_>) {
         let Some(waiting) = self.slot.as_ref().and_then(|slot| slot.take()) else { return };
         let Waiting { established, done } = *waiting;
         let result = self.go_on(established);
@@ -249,7 +267,7 @@ impl<L: Link> Driver<L> {
     }
 
     fn go_on(&mut self, mut established: Established<L>) -> Result<(), Refused<L>> {
-        let refused = |established, why| Err(Refused { established, why });
+        let refused = |established, why| Err(Refused { established: Box::new(established), why });
         if !self.phase.is_open() {
             return refused(established, Why::Over);
         }
@@ -278,6 +296,13 @@ impl<L: Link> Driver<L> {
         }
         let Established { link, mut inbound, outbound, mut setup, .. } = established;
         self.drop_link();
+        if self.away.take().is_none() {
+            // Who follows the session is told that it has lost its link, too.
+            let cause = CloseReason::new(CloseCode::Lost, "the peer has come back over another link");
+            self.shared.detach(cause.clone(), self.inbound.position());
+            self.tell(false);
+            self.start_link_hooks(Some(&cause));
+        }
         mem::swap(&mut inbound, &mut self.inbound);
         self.inbound.go_on(inbound);
         self.acknowledged = self.inbound.position();
@@ -288,7 +313,6 @@ impl<L: Link> Driver<L> {
         self.writing = first;
         self.link = Some(link);
         self.unhandled = true;
-        self.away = None;
         let now = self.now();
         self.liveness.restart(now);
         if self.liveness.is_awaited() {
@@ -296,6 +320,8 @@ impl<L: Link> Driver<L> {
         }
         self.shared.attached();
         tracing::debug!("the session goes on over another link");
+        self.tell(true);
+        self.start_link_hooks(None);
         Ok(())
     }
 }

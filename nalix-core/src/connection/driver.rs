@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{
     Established, Options, RouterCell, Serving,
-    anchor::{Away, Slot},
+    anchor::{Away, LinkWatcher, Slot},
     blame::code_of,
     inbox::{Answered, Inbox},
     liveness::Liveness,
@@ -44,6 +44,7 @@ pub struct Driver<L> {
     /// Where another link comes in, if the session outlives them.
     pub(super) slot: Option<Arc<Slot<L>>>,
     pub(super) away: Option<Away>,
+    pub(super) watcher: Option<LinkWatcher>,
     /// The number of the link, as the side that connects counts them.
     pub(super) epoch: u32,
     /// Up to where the peer's frames have been acknowledged.
@@ -55,7 +56,7 @@ pub struct Driver<L> {
     pub(super) router: Router,
     pub(super) serving: Serving,
     /// Where a router comes from that replaces ours, if ours can be replaced.
-    replacement: Option<Arc<RouterCell>>,
+    pub(super) replacement: Option<Arc<RouterCell>>,
     pub(super) inbox: Inbox,
     pub(super) phase: Phase,
     pub(super) patience: Patience,
@@ -63,8 +64,8 @@ pub struct Driver<L> {
     /// The buckets of handlers whose rates are kept for each connection.
     pub(super) levels: Levels,
     /// Hooks that must be done before the first packet is handled.
-    hooks: Option<HookFuture>,
-    hooks_run: usize,
+    pub(super) hooks: Option<HookFuture>,
+    pub(super) hooks_run: usize,
     /// Bytes being written, and how many of them have been.
     pub(super) writing: Vec<u8>,
     pub(super) at: usize,
@@ -74,13 +75,13 @@ pub struct Driver<L> {
     pub(super) stalled: Option<Instant>,
     /// Whether the last turn has put a flush off, so that this one must not.
     put_off: bool,
-    timer: Timer,
+    pub(super) timer: Timer,
     /// The time, read once a turn when it is first needed.
     pub(super) now: Option<Instant>,
     pub(super) answers: Vec<(CallId, Cover, Arrival)>,
     pub(super) answered: Vec<Answered>,
     pub(super) buffers: Vec<Vec<u8>>,
-    wakers: Vec<Waker>,
+    pub(super) wakers: Vec<Waker>,
     /// Of which priorities a call waits only for room in the outbox, and of which a stream does.
     pub(super) short: Short,
     pub(super) short_items: Short,
@@ -130,6 +131,7 @@ impl<L: Link> Driver<L> {
             link: Some(link),
             slot: None,
             away: None,
+            watcher: None,
             epoch: 0,
             acknowledged: 0,
             inbound,
@@ -211,6 +213,12 @@ impl<L: Link> Driver<L> {
                     return Poll::Ready(self.cut_off());
                 }
                 self.obey(*commands, cx);
+                if self.link.is_none()
+                    && let Phase::Closing { reason, .. } = &self.phase
+                {
+                    // There is nobody to say goodbye to.
+                    return Poll::Ready(reason.clone());
+                }
             }
         }
         if self.timer.fired()
@@ -299,7 +307,7 @@ impl<L: Link> Driver<L> {
     }
 
     /// Does what the handles have asked for.
-    fn obey(&mut self, commands: Commands, cx: &mut Context<'_>) {
+    fn obey(&mut self, commands: Commands, cx: &Context<'_>) {
         if commands.attach {
             self.take_link(cx);
         }
@@ -324,6 +332,10 @@ impl<L: Link> Driver<L> {
             let status = draining();
             self.inbox.refuse_queued(&status, &mut self.answered);
             self.send_answered();
+            if self.link.is_none() {
+                // Nobody hears of it, nor of what comes of the calls.
+                self.close(going_away());
+            }
         }
         if !commands.pings.is_empty() {
             self.ping_for(commands.pings);
@@ -376,94 +388,6 @@ impl<L: Link> Driver<L> {
         }
     }
 
-    /// Something is due.
-    fn on_time(&mut self) -> Option<CloseReason> {
-        let now = self.now();
-        let next = self.shared.expire(now, &mut self.wakers);
-        self.wake_callers();
-        let next_in = self.inbox.expire(now, &mut self.answered);
-        self.note_overdue(now);
-        self.send_answered();
-        for deadline in [next, next_in].into_iter().flatten() {
-            self.timer.arm(deadline);
-        }
-        if let Some(since) = self.stalled
-            && now.saturating_duration_since(since) >= self.options.stall_timeout
-        {
-            let waiting = self.shared.backlog();
-            let message = format!("the peer does not read: {waiting} bytes are waiting");
-            return Some(CloseReason::new(CloseCode::SlowConsumer, message));
-        }
-        if let Some(reason) = self.gave_up(now).or_else(|| self.check_liveness(now)) {
-            return Some(reason);
-        }
-        if self.phase.until().is_some_and(|until| until <= now) {
-            match &self.phase {
-                Phase::Open => {}
-                Phase::Draining { .. } => self.close(going_away()),
-                Phase::Closing { reason, .. } | Phase::Lingering { reason, .. } => {
-                    return Some(reason.clone());
-                }
-            }
-        }
-        None
-    }
-
-    fn arm(&mut self, cx: &mut Context<'_>) {
-        let away = self.away.as_ref().and_then(|away| away.until);
-        for until in [self.phase.until(), away].into_iter().flatten() {
-            self.timer.arm(until);
-        }
-        if let Some(since) = self.stalled
-            && let Some(at) = since.checked_add(self.options.stall_timeout)
-        {
-            self.timer.arm(at);
-        }
-        self.timer.watch(cx);
-    }
-
-    pub(super) fn arm_for(&mut self, deadline: Instant) {
-        self.timer.arm(deadline);
-    }
-
-    pub(super) fn now(&mut self) -> Instant {
-        *self.now.get_or_insert_with(Instant::now)
-    }
-
-    // Hooks.
-
-    fn start_hooks(&mut self) {
-        let mut hooks = self.router.connected_from(self.hooks_run, &self.context);
-        self.hooks_run = self.router.hook_count();
-        if !hooks.is_empty() {
-            let earlier = self.hooks.take();
-            self.hooks = Some(Box::pin(async move {
-                if let Some(earlier) = earlier {
-                    earlier.await;
-                }
-                for hook in hooks.drain(..) {
-                    hook.await;
-                }
-            }));
-        }
-    }
-
-    fn poll_hooks(&mut self, cx: &mut Context<'_>) {
-        let Some(hooks) = &mut self.hooks else { return };
-        match caught(|| hooks.as_mut().poll(cx)) {
-            Ok(Poll::Pending) => {}
-            Ok(Poll::Ready(())) => self.hooks = None,
-            Err(_) => {
-                self.hooks = None;
-                self.close(CloseReason::new(CloseCode::Internal, "the connection could not be set up"));
-            }
-        }
-    }
-
-    pub(super) fn hooks_done(&self) -> bool {
-        self.hooks.is_none()
-    }
-
     // Callers.
 
     pub(super) fn deliver_answers(&mut self) {
@@ -477,7 +401,7 @@ impl<L: Link> Driver<L> {
         }
     }
 
-    fn wake_callers(&mut self) {
+    pub(super) fn wake_callers(&mut self) {
         for waker in self.wakers.drain(..) {
             waker.wake();
         }

@@ -30,12 +30,13 @@ mod reading;
 mod running;
 mod streams;
 mod timer;
+mod times;
 #[cfg(test)]
 mod worn_out;
 mod writing;
 
 pub use self::{
-    anchor::{Anchor, Refused, Why},
+    anchor::{Anchor, LinkWatcher, Refused, Why},
     cell::RouterCell,
     dispatch::{Dispatch, Layered, Serving},
     driver::Driver,

@@ -118,7 +118,7 @@ impl<L: Link> Driver<L> {
         }
     }
 
-    fn rest_without_link(&mut self, cx: &mut Context<'_>) {
+    fn rest_without_link(&mut self, cx: &Context<'_>) {
         let rest = self.shared.blocked(0);
         (self.backlog, self.must_look) = (rest.backlog, rest.again);
         if let Some(deadline) = rest.deadline {

@@ -61,6 +61,17 @@ pub trait Controller: Send + Sync + Sized + 'static {
         None
     }
 
+    /// Runs when a session has lost its link and is kept for another: before [`Controller::resumed`] or
+    /// [`Controller::disconnected`] run. Whatever hook was still running is finished first.
+    fn detached(self: &Arc<Self>, _ctx: &Context, _why: &CloseReason) -> Option<HookFuture> {
+        None
+    }
+
+    /// Runs when a session goes on over another link, before the first packet that comes over it is handled.
+    fn resumed(self: &Arc<Self>, _ctx: &Context) -> Option<HookFuture> {
+        None
+    }
+
     /// Runs when a connection has ended, exactly once for each connection whose handshake was done: also if `connected`
     /// was still running, or has panicked.
     fn disconnected(self: &Arc<Self>, _ctx: &Context, _why: &CloseReason) -> Option<HookFuture> {

@@ -185,6 +185,16 @@ impl Router {
         self.table.hooks.len()
     }
 
+    /// The hooks of all controllers that run when a session has lost its link, last added first.
+    pub fn detached(&self, ctx: &Context, why: &CloseReason) -> Vec<HookFuture> {
+        self.table.hooks.iter().rev().filter_map(|hooks| hooks.detached(ctx, why)).collect()
+    }
+
+    /// The hooks of all controllers that run when a session goes on over another link, in the order in which they were added.
+    pub fn resumed(&self, ctx: &Context) -> Vec<HookFuture> {
+        self.table.hooks.iter().filter_map(|hooks| hooks.resumed(ctx)).collect()
+    }
+
     /// The hooks of all controllers that run when a connection has ended, last added first.
     pub fn disconnected(&self, ctx: &Context, why: &CloseReason) -> Vec<HookFuture> {
         self.table.hooks.iter().rev().filter_map(|hooks| hooks.disconnected(ctx, why)).collect()
@@ -349,6 +359,8 @@ fn traits_of(spec: &HandlerSpec) -> u8 {
 
 trait Hooks: Send + Sync {
     fn connected(&self, ctx: &Context) -> Option<HookFuture>;
+    fn detached(&self, ctx: &Context, why: &CloseReason) -> Option<HookFuture>;
+    fn resumed(&self, ctx: &Context) -> Option<HookFuture>;
     fn disconnected(&self, ctx: &Context, why: &CloseReason) -> Option<HookFuture>;
 }
 
@@ -357,6 +369,14 @@ struct HooksOf<C>(Arc<C>);
 impl<C: Controller> Hooks for HooksOf<C> {
     fn connected(&self, ctx: &Context) -> Option<HookFuture> {
         self.0.connected(ctx)
+    }
+
+    fn detached(&self, ctx: &Context, why: &CloseReason) -> Option<HookFuture> {
+        self.0.detached(ctx, why)
+    }
+
+    fn resumed(&self, ctx: &Context) -> Option<HookFuture> {
+        self.0.resumed(ctx)
     }
 
     fn disconnected(&self, ctx: &Context, why: &CloseReason) -> Option<HookFuture> {

@@ -76,6 +76,41 @@ pub trait Link: Send + 'static {
     }
 }
 
+/// A link of any kind, where links of several kinds serve one session.
+pub type BoxLink = Box<dyn Link + Unpin>;
+
+impl Link for BoxLink {
+    #[inline]
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<io::Result<usize>> {
+        (**self).poll_read(cx, buf)
+    }
+
+    #[inline]
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        (**self).poll_write(cx, bytes)
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        (**self).poll_close(cx)
+    }
+
+    fn direct(&self) -> Option<Arc<dyn TryWrite>> {
+        (**self).direct()
+    }
+
+    fn peer_addr(&self) -> Option<SocketAddr> {
+        (**self).peer_addr()
+    }
+
+    fn local_addr(&self) -> Option<SocketAddr> {
+        (**self).local_addr()
+    }
+
+    fn transport(&self) -> Transport {
+        (**self).transport()
+    }
+}
+
 /// Writes to a link from beside the driver that owns it. Nobody does so while the driver writes.
 pub trait TryWrite: fmt::Debug + Send + Sync {
     /// Writes some of `bytes` and returns how many, without waiting.

@@ -1,9 +1,20 @@
 //! Sessions that outlive their links, as the handles see them.
 
+use std::{
+    net::SocketAddr,
+    sync::{PoisonError, atomic::Ordering},
+};
+
 use tokio::time::Instant;
 
-use super::{handle::Connection, shared::Shared};
-use crate::status::CloseReason;
+use super::{
+    handle::Connection,
+    shared::{Setup, Shared},
+};
+use crate::{error::ProtocolError, session::Outbound, status::CloseReason};
+
+/// The peer's address, and ours.
+pub(super) type Addresses = (Option<SocketAddr>, Option<SocketAddr>);
 
 /// A connection that has lost its link and waits for another.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +29,55 @@ pub struct Detached {
 }
 
 impl Shared {
+    /// The link is gone, and with it what the driver had at hand.
+    pub(super) fn without_link(&self) {
+        let mut state = self.lock();
+        state.direct = None;
+        state.unsent = 0;
+    }
+
+    /// Goes on over the link that `setup` and `out` were made for. The peer has handled `received` bytes; what comes first is
+    /// put into `writing`. Returns `None`, and changes nothing, if it needs what is not there any more.
+    ///
+    /// It returns how many bytes the link has been given or is about to be.
+    pub(crate) fn go_on(
+        &self,
+        setup: &mut Setup,
+        out: Outbound,
+        received: u64,
+        writing: &mut Vec<u8>,
+    ) -> Option<u64> {
+        let mut state = self.lock();
+        if !state.out.can_go_on(received) {
+            return None;
+        }
+        // Before the direct way is there: what comes first goes first.
+        self.writing.store(true, Ordering::Release);
+        *writing = state.out.go_on(out, received);
+        state.direct = setup.direct.take();
+        state.awake = true;
+        // What is sent again may have been executed.
+        let position = state.out.position() - state.written;
+        drop(state);
+        *self.addresses.write().unwrap_or_else(PoisonError::into_inner) = (setup.peer_addr, setup.local_addr);
+        Some(position)
+    }
+
+    /// Whether everything behind this many bytes of our frames can be sent again.
+    pub(crate) fn can_go_on(&self, received: u64) -> bool {
+        self.lock().out.can_go_on(received)
+    }
+
+    /// The peer's address, and ours.
+    pub(crate) fn addresses(&self) -> Addresses {
+        *self.addresses.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The peer has handled this many bytes of frames.
+    pub(crate) fn acknowledge(&self, received: u64) -> Result<(), ProtocolError> {
+        self.lock().out.acknowledge(received)
+    }
+
     /// The link is lost. Nothing is written directly from now on.
     pub(crate) fn detach(&self, cause: CloseReason, received: u64) {
         self.without_link();

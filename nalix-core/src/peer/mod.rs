@@ -9,6 +9,7 @@ mod budget;
 mod calls;
 mod commands;
 mod cut;
+mod deadlines;
 mod early;
 mod error;
 mod flow;

@@ -18,6 +18,7 @@ use super::{
     calls::Calls,
     commands::Commands,
     flows::Flows,
+    kept::Addresses,
     latest::Latest,
     life::Life,
     number::Number,
@@ -28,7 +29,6 @@ use super::{
     waiters::{Ticket, Waiters},
 };
 use crate::{
-    error::ProtocolError,
     handshake::{Kept, PublicKey, Sealing, Terms},
     link::{Transport, TryWrite},
     packet::Priority,
@@ -78,11 +78,11 @@ pub(crate) struct Shared {
     ends_pushes: bool,
     pub(super) life: watch::Sender<Life>,
     /// Whether the driver has bytes at hand that come before what is in the outbox. It sets this under the lock.
-    writing: AtomicBool,
+    pub(super) writing: AtomicBool,
     /// What the session is known by, if it outlives its links.
     pub(crate) kept: OnceLock<Kept>,
     /// Where the link comes from and leads to.
-    addresses: RwLock<Addresses>,
+    pub(super) addresses: RwLock<Addresses>,
     /// Whether the connection is closed for something that the peer must not do.
     pub(super) at_fault: AtomicBool,
     /// Whether the driver has been woken for something that stands behind the lock. Most of its turns are for what has
@@ -104,21 +104,21 @@ pub(super) struct State {
     pub(super) flows: Flows,
     pub(super) waiters: Waiters,
     /// Bytes that the driver has taken and the link does not take.
-    unsent: usize,
+    pub(super) unsent: usize,
     outbox: usize,
-    direct: Option<Arc<dyn TryWrite>>,
+    pub(super) direct: Option<Arc<dyn TryWrite>>,
     /// How many bytes have been written without the driver.
-    written: u64,
+    pub(super) written: u64,
     driver: Option<Waker>,
     /// Whether the driver will look at the outbox anyway, so that it need not be woken.
-    awake: bool,
+    pub(super) awake: bool,
     /// Boxed, since there are none in nearly every turn.
     pub(super) commands: Option<Box<Commands>>,
     /// The earliest deadline that the driver has not been told of.
-    deadline: Option<Instant>,
+    pub(super) deadline: Option<Instant>,
     /// The earliest that it has been told of and not come back to, or is about to be told of. Most calls end long before
     /// theirs, and each has a later one than the call before: no news to the driver.
-    known_deadline: Option<Instant>,
+    pub(super) known_deadline: Option<Instant>,
     /// Somebody here has closed: nothing new is taken.
     pub(super) closing: Option<CloseReason>,
     /// The goodbye is in the outbox, and nothing comes behind it.
@@ -291,55 +291,6 @@ impl Shared {
         rest(state)
     }
 
-    /// The link is gone, and with it what the driver had at hand.
-    pub(super) fn without_link(&self) {
-        let mut state = self.lock();
-        state.direct = None;
-        state.unsent = 0;
-    }
-
-    /// Goes on over the link that `setup` and `out` were made for. The peer has handled `received` bytes; what comes first is
-    /// put into `writing`. Returns `None`, and changes nothing, if it needs what is not there any more.
-    ///
-    /// It returns how many bytes the link has been given or is about to be.
-    pub(crate) fn go_on(
-        &self,
-        setup: &mut Setup,
-        out: Outbound,
-        received: u64,
-        writing: &mut Vec<u8>,
-    ) -> Option<u64> {
-        let mut state = self.lock();
-        if !state.out.can_go_on(received) {
-            return None;
-        }
-        // Before the direct way is there: what comes first goes first.
-        self.writing.store(true, Ordering::Release);
-        *writing = state.out.go_on(out, received);
-        state.direct = setup.direct.take();
-        state.awake = true;
-        // What is sent again may have been executed.
-        let position = state.out.position() - state.written;
-        drop(state);
-        *self.addresses.write().unwrap_or_else(PoisonError::into_inner) = (setup.peer_addr, setup.local_addr);
-        Some(position)
-    }
-
-    /// Whether everything behind this many bytes of our frames can be sent again.
-    pub(crate) fn can_go_on(&self, received: u64) -> bool {
-        self.lock().out.can_go_on(received)
-    }
-
-    /// The peer's address, and ours.
-    pub(crate) fn addresses(&self) -> Addresses {
-        *self.addresses.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The peer has handled this many bytes of frames.
-    pub(crate) fn acknowledge(&self, received: u64) -> Result<(), ProtocolError> {
-        self.lock().out.acknowledge(received)
-    }
-
     /// The link has taken everything that the driver had at hand.
     pub(crate) fn wrote_all(&self) {
         self.writing.store(false, Ordering::Release);
@@ -440,16 +391,6 @@ impl Shared {
         self.lock().calls.in_flight()
     }
 
-    /// Collects those whose deadline has passed, and returns the next deadline.
-    pub(crate) fn expire(&self, now: Instant, wakers: &mut Vec<Waker>) -> Option<Instant> {
-        let mut state = self.lock();
-        let waiting = state.waiters.expire(now, wakers);
-        let calls = state.calls.expire(now, wakers);
-        let flows = state.flows.expire(now, wakers);
-        state.known_deadline = [waiting, calls, flows].into_iter().flatten().min();
-        state.known_deadline
-    }
-
     /// Ends everything: every waiter gets the same reason. The driver has handed `written` bytes to the link.
     pub(crate) fn end(&self, reason: &CloseReason, written: u64) {
         let mut wakers = Vec::new();
@@ -474,9 +415,6 @@ impl Shared {
         }
     }
 }
-
-/// The peer's address, and ours.
-type Addresses = (Option<SocketAddr>, Option<SocketAddr>);
 
 /// Wakes those who are there, to be called when the lock is gone.
 pub(super) fn wake(wakers: impl IntoIterator<Item = Option<Waker>>) {
@@ -547,30 +485,5 @@ impl State {
         let room = Priority::ALL.map(|priority| self.has_room(priority));
         let Self { waiters, out, calls, .. } = self;
         waiters.next(!calls.is_full(), room, |len| out.has_large_room(len))
-    }
-
-    fn has_commands(&self) -> bool {
-        self.commands.is_some() || self.deadline.is_some()
-    }
-
-    /// Gives the calls that have a timeout their deadlines, and returns the earliest if it is news.
-    fn date_calls(&mut self) -> Option<Instant> {
-        if !self.calls.has_undated() {
-            return None;
-        }
-        let deadline = self.calls.date(Instant::now())?;
-        if self.known_deadline.is_some_and(|known| known <= deadline) {
-            return None;
-        }
-        self.known_deadline = Some(deadline);
-        Some(deadline)
-    }
-
-    /// Tells the driver of a deadline.
-    pub(super) fn note_deadline(&mut self, deadline: Instant) {
-        if self.known_deadline.is_none_or(|known| deadline < known) {
-            self.known_deadline = Some(deadline);
-            self.deadline = Some(deadline);
-        }
     }
 }

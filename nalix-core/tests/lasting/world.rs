@@ -169,7 +169,7 @@ pub(crate) async fn world(setting: Setting, router: Router, mut plan: Plan) -> W
                                 if refused.why == Why::Stale {
                                     return;
                                 }
-                                established = refused.established;
+                                established = *refused.established;
                             }
                         }
                     }

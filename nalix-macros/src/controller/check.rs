@@ -142,10 +142,8 @@ fn hook(cx: &mut Ctxt, hook: &Hook) {
     let method = &hook.method;
     let name = hook.moment.name();
     signature(cx, method, "hook");
-    let (count, form) = match hook.moment {
-        Moment::Connected => (1, "fn connected(&self, ctx: &Context)"),
-        Moment::Disconnected => (2, "fn disconnected(&self, ctx: &Context, why: &CloseReason)"),
-    };
+    let (count, why) = if hook.moment.has_reason() { (2, ", why: &CloseReason") } else { (1, "") };
+    let form = format!("fn {name}(&self, ctx: &Context{why})");
     let args = method.args();
     if args.len() != count || !args.iter().all(|arg| is_shared_reference(&arg.ty)) {
         let message = format!("a method marked `#[{name}]` looks like `{form}`, async or not");

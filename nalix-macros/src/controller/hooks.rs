@@ -1,4 +1,4 @@
-//! What `#[connected]` and `#[disconnected]` become: the trait methods of the same names.
+//! What `#[connected]` and its like become: the trait methods of the same names.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
@@ -6,7 +6,7 @@ use syn::spanned::Spanned;
 
 use super::{
     handler,
-    model::{Hook, Method, Moment},
+    model::{Hook, Method},
 };
 use crate::span;
 
@@ -23,13 +23,9 @@ pub(super) fn method(krate: &TokenStream, hook: &Hook) -> TokenStream {
     let receiver = handler::receiver(&hook.method);
     let call = quote!(Self::#ident(#receiver, #(#passed),*));
     let wait = hook.method.is_async().then(|| quote!(.await));
-    let (why, keep_why) = match hook.moment {
-        Moment::Connected => (None, None),
-        Moment::Disconnected => (
-            Some(quote!(, __why: &#krate::CloseReason)),
-            Some(quote!(let __why = ::core::clone::Clone::clone(__why);)),
-        ),
-    };
+    let has_reason = hook.moment.has_reason();
+    let why = has_reason.then(|| quote!(, __why: &#krate::CloseReason));
+    let keep_why = has_reason.then(|| quote!(let __why = ::core::clone::Clone::clone(__why);));
     let body = quote!(let __this = &__this; #call #wait;);
     let pin = span::at(ident.span(), quote!(#krate::__private::std::boxed::Box::pin));
     // A future that is not `Send` is reported at the method's name.

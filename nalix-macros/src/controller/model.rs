@@ -55,13 +55,24 @@ pub(crate) struct Hook {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     Connected,
+    Detached,
+    Resumed,
     Disconnected,
 }
 
 impl Moment {
+    const ALL: [Moment; 4] = [Moment::Connected, Moment::Detached, Moment::Resumed, Moment::Disconnected];
+
+    /// Whether the hook is told why.
+    pub(crate) fn has_reason(self) -> bool {
+        matches!(self, Moment::Detached | Moment::Disconnected)
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Moment::Connected => "connected",
+            Moment::Detached => "detached",
+            Moment::Resumed => "resumed",
             Moment::Disconnected => "disconnected",
         }
     }
@@ -197,8 +208,8 @@ enum Role {
 
 impl Role {
     fn of(meta: &Meta) -> Option<Role> {
-        let roles = [Role::Handler, Role::Hook(Moment::Connected), Role::Hook(Moment::Disconnected)];
-        roles.into_iter().find(|role| attr::is_called(meta.path(), role.name()))
+        let mut roles = std::iter::once(Role::Handler).chain(Moment::ALL.map(Role::Hook));
+        roles.find(|role| attr::is_called(meta.path(), role.name()))
     }
 
     fn name(self) -> &'static str {

@@ -19,7 +19,11 @@ pub use self::{
     member::{Member, Members},
     presence::{Presence, PresenceEvent},
 };
-pub(crate) use self::{delivery::deliver, memberships::leave_all, table::Groups};
+pub(crate) use self::{
+    delivery::deliver,
+    memberships::{leave_all, tell_away},
+    table::Groups,
+};
 use self::{presence::Queue, room::Room};
 
 /// Connections that are sent to together: a room, a channel, a world.

@@ -21,6 +21,10 @@ pub enum PresenceEvent {
     Joined(Member),
     /// A connection has left, or has ended.
     Left(Member),
+    /// A member has lost its link. It is still a member: its session is kept for another link, and what is sent to it waits.
+    Away(Member),
+    /// A member that was away has a link again.
+    Back(Member),
     /// This many events that came before the next one have been dropped, since nobody took them in time. What the
     /// members are now is in [`Group::members`](crate::Group::members).
     Missed(u64),
@@ -30,7 +34,8 @@ pub enum PresenceEvent {
 pub(super) type Queue = EventQueue<PresenceEvent>;
 
 /// A subscription to who comes and goes in a group, in the order in which that happens. Each membership is one
-/// [`PresenceEvent::Joined`] and one [`PresenceEvent::Left`]. A [`Stream`] of them, which never ends.
+/// [`PresenceEvent::Joined`] and one [`PresenceEvent::Left`], with [`PresenceEvent::Away`] and [`PresenceEvent::Back`] in turns
+/// in between. A [`Stream`] of them, which never ends.
 ///
 /// It holds so many events as it was told to; then the oldest is dropped for each that comes, and the next call says how
 /// many. It keeps the group, also while that has no members.

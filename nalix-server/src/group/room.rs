@@ -118,6 +118,18 @@ impl Room {
         after
     }
 
+    /// Tells that a member has lost its link, or has another.
+    pub(super) fn tell_away(&self, id: ConnectionId, there: bool) -> After {
+        let mut after = After::default();
+        let state = self.lock();
+        if let Some(&at) = state.places.get(&id) {
+            let member = state.members[at].clone();
+            let event = if there { PresenceEvent::Back(member) } else { PresenceEvent::Away(member) };
+            state.tell(event, &mut after);
+        }
+        after
+    }
+
     /// Gives a member other metadata. Returns whether it is one.
     pub(super) fn set_metadata(&self, id: ConnectionId, metadata: Metadata) -> bool {
         let mut state = self.lock();

@@ -16,7 +16,7 @@ use nalix_core::link::{
 use thiserror::Error;
 use tokio::time::timeout;
 
-use super::{Guard, Origin};
+use super::{Guard, Origin, Seat};
 
 /// A link whose client is known, as far as there is one to know.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub(crate) struct Fronted<L> {
     peer_addr: Option<SocketAddr>,
     /// Whether a proxy speaks for itself, or for somebody whom it does not name.
     is_proxy: bool,
+    /// Counts the link for its address as long as it is there.
+    seat: Option<Seat>,
 }
 
 /// Why a link from a proxy is not served.
@@ -52,7 +54,7 @@ impl Guard {
     /// A link without a header in front of it.
     pub(crate) fn direct<L: Link>(link: L) -> Fronted<L> {
         let peer_addr = link.peer_addr();
-        Fronted { link, ahead: BytesMut::new(), peer_addr, is_proxy: false }
+        Fronted { link, ahead: BytesMut::new(), peer_addr, is_proxy: false, seat: None }
     }
 }
 
@@ -92,10 +94,15 @@ pub(crate) async fn front<L: Link>(
         proxy_protocol::Origin::Unix => (true, None),
         _ => (true, link.peer_addr()),
     };
-    Ok(Fronted { link, ahead, peer_addr, is_proxy })
+    Ok(Fronted { link, ahead, peer_addr, is_proxy, seat: None })
 }
 
 impl<L> Fronted<L> {
+    /// Counts the link for its address until it is dropped.
+    pub(crate) fn sit_down(&mut self, seat: Seat) {
+        self.seat = Some(seat);
+    }
+
     /// Whose it is.
     pub(crate) fn origin(&self) -> Origin {
         match self.peer_addr {

@@ -249,6 +249,29 @@ impl Drop for Admission<'_> {
     }
 }
 
+/// An [`Admission`] that goes with its link.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    guard: Guard,
+    slot: Option<Slot>,
+}
+
+impl Seat {
+    /// `admission` must be the guard's.
+    pub(crate) fn new(guard: &Guard, mut admission: Admission<'_>) -> Self {
+        let slot = admission.counted.take().map(|(_, slot)| slot);
+        Self { guard: guard.clone(), slot }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            self.guard.inner.table.release(slot);
+        }
+    }
+}
+
 /// Whose a link is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {

@@ -25,6 +25,10 @@ use crate::{
 pub enum HubEvent {
     /// A connection is open.
     Opened(Connection),
+    /// A connection has lost its link, and its session is kept for another.
+    Detached(Connection),
+    /// A connection that had lost its link has another.
+    Resumed(Connection),
     /// A connection has ended, and its hooks have run.
     Ended {
         /// Which.

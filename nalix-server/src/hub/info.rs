@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
-use nalix_core::{CloseReason, Connection, ConnectionId, PublicKey};
+use nalix_core::{CloseReason, Connection, ConnectionId, Detached, PublicKey};
 
 /// How a connection is, at the moment that it was asked for.
 #[derive(Debug, Clone)]
@@ -24,6 +24,8 @@ pub struct ConnectionInfo {
     pub unwritten_bytes: usize,
     /// How many one-way packets were left out, since the client reads too slowly for them.
     pub left_out: u64,
+    /// Since when it has no link, and why, if its session waits for another.
+    pub detached: Option<Detached>,
     /// In how many groups it is.
     pub groups: usize,
     /// Why it has ended, if it has: its hooks may still run.
@@ -41,6 +43,7 @@ impl ConnectionInfo {
             calls_in_flight: connection.calls_in_flight(),
             unwritten_bytes: connection.unwritten_bytes(),
             left_out: connection.left_out(),
+            detached: connection.detached(),
             groups,
             ended: connection.close_reason(),
         }

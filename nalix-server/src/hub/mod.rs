@@ -16,7 +16,7 @@ pub use self::{
 };
 use crate::{
     Delivery, Group, Sent,
-    group::{Groups, deliver, leave_all},
+    group::{Groups, deliver, leave_all, tell_away},
     registry::Registry,
 };
 
@@ -77,6 +77,15 @@ impl Hub {
         self.registry.remove(connection.id());
         leave_all(connection);
         self.watchers.tell(|| HubEvent::Ended { id: connection.id(), reason: connection.close_reason() });
+    }
+
+    /// The connection's session has lost its link, or has another.
+    pub(crate) fn link_changed(&self, connection: &Connection, there: bool) {
+        tell_away(connection, there);
+        self.watchers.tell(|| match there {
+            true => HubEvent::Resumed(connection.clone()),
+            false => HubEvent::Detached(connection.clone()),
+        });
     }
 
     /// A connection was turned away since there are too many.

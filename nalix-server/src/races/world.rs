@@ -348,6 +348,7 @@ fn drain(watch: &mut Presence, number: impl Fn(ConnectionId) -> usize) -> Vec<Ch
     let change = |event| match event {
         PresenceEvent::Joined(member) => Change::Came(number(member.id())),
         PresenceEvent::Left(member) => Change::Went(number(member.id())),
+        PresenceEvent::Away(_) | PresenceEvent::Back(_) => panic!("nobody loses a link here"),
         PresenceEvent::Missed(n) => panic!("{n} missed"),
     };
     std::iter::from_fn(next).map(change).collect()

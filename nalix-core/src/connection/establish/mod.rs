@@ -19,7 +19,7 @@ use super::Options;
 use crate::{
     error::ProtocolError,
     handshake::{Attach, Kept, PublicKey, Secrets, SessionTicket, Terms},
-    link::Link,
+    link::{BoxLink, Link},
     peer::{Audience, Number, Resumption, Setup},
     record::RecordKind,
     registry,
@@ -99,6 +99,14 @@ impl<L> Established<L> {
     /// Whether the frames given to [`connect_early`] went with the hello.
     pub fn early_sent(&self) -> bool {
         self.early_sent
+    }
+}
+
+impl<L: Link + Unpin> Established<L> {
+    /// The same, over a link whose kind is not known.
+    pub fn boxed(self) -> Established<BoxLink> {
+        let Self { link, inbound, outbound, setup, lasting, ticket, resumed, early_sent } = self;
+        Established { link: Box::new(link), inbound, outbound, setup, lasting, ticket, resumed, early_sent }
     }
 }
 

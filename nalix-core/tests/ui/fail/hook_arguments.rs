@@ -16,6 +16,12 @@ impl Game {
     #[disconnected]
     fn bye(&self, _: &Context) {}
 
+    #[detached]
+    fn away(&self, _: &Context) {}
+
+    #[resumed]
+    fn back(&self, _: &Context, _: &CloseReason) {}
+
     #[packet]
     fn ping(&self, _: Ping) -> u8 {
         1
