@@ -11,8 +11,14 @@ use bytes::Bytes;
 use nalix_core::{
     Advice, CallId, CloseCode, CloseReason, Code, Opcode, Side, Status, Wire,
     error::ProtocolError,
-    frame::{self, Control, Entries, FrameKind, Head, Metadata, compress, encode_application, encode_status},
-    handshake::{self, Answer, Contracts, Hello, Offer, Params, Responder, ServerSecurity, Terms},
+    frame::{
+        self, Control, Entries, FrameKind, Head, Metadata, ResumeToken, compress, encode_application,
+        encode_status,
+    },
+    handshake::{
+        self, Answer, Attach, Contracts, Hello, Kept, Lasting, Offer, Params, Responder, ServerSecurity,
+        SessionId, Terms,
+    },
     packet,
     record::{self, RecordKind},
     registry::Registry,
@@ -85,6 +91,7 @@ fn handshakes_have_their_golden_bytes() {
     assert!(!terms.compression_in && !terms.compression_out);
 
     compression(&golden, &none);
+    lasting(&golden, &none);
 
     let bytes = golden.take("hello", "versions 0 to 9, 2 bytes of a later one");
     let hello = Hello::parse(&body_of(RecordKind::Hello, &bytes)).unwrap();
@@ -121,6 +128,36 @@ fn compression(golden: &Golden, none: &Params) {
     assert_eq!((terms.compression_in, terms.compression_out), (true, false));
 }
 
+/// A session that outlives its links is asked for, named and gone on with.
+fn lasting(golden: &Golden, none: &Params) {
+    let (session, token) = (SessionId::from_bytes([7; 16]), ResumeToken::from_bytes([9; 16]));
+    let attach = Attach::new(session, token.clone(), 5, 300);
+    let kept = Kept::new(session, token, Duration::from_secs(30));
+    for (lasting, words) in [
+        (Lasting::New, "no packets, a lasting session"),
+        (Lasting::Attach(attach.clone()), "no packets, go on at 300, epoch 5"),
+    ] {
+        let mut ours = none.clone();
+        ours.lasting = lasting.clone();
+        let bytes = golden.take("hello", words);
+        assert_eq!(record::build(RecordKind::Hello, &Hello::plaintext(&ours).body()), bytes, "{words}");
+        let hello = Hello::parse(&body_of(RecordKind::Hello, &bytes)).unwrap();
+        let mut theirs = none.clone();
+        theirs.lasting = Lasting::New;
+        let responder = Responder::read(&hello, theirs, &ServerSecurity::Plaintext, None).unwrap();
+        let accepted = responder.accept(None, Some(kept.clone())).unwrap();
+        assert_eq!(accepted.reply, golden.take("hello reply", "nothing differs, session kept for 30 s"));
+        assert!(accepted.terms.lasting && accepted.kept.as_ref() == Some(&kept));
+        assert_eq!(accepted.attach, (lasting != Lasting::New).then(|| attach.clone()));
+        // A side that keeps nothing says nothing of it.
+        let (reply, terms) = answer(&hello, none);
+        assert!(
+            !terms.lasting
+                && Answer::parse(&body_of(RecordKind::HelloReply, &reply)).unwrap().lasting.is_none()
+        );
+    }
+}
+
 #[test]
 fn frames_have_their_golden_bytes() {
     let golden = Golden::read(&["frame"]);
@@ -137,6 +174,7 @@ fn frames_have_their_golden_bytes() {
     golden.frame("cancel 300", of(FrameKind::Cancel, big), b"");
     golden.frame("ping 1, 2, 3, 4", Head::plain(FrameKind::Ping), &[1, 2, 3, 4]);
     golden.frame("pong 1, 2, 3, 4", Head::plain(FrameKind::Pong), &[1, 2, 3, 4]);
+    golden.frame("ack of 300", Head::plain(FrameKind::Ack), &[0xac, 2]);
     golden.frame("unknown kind 15, id 7", of(FrameKind::Unknown(15), CallId::new(7)), &[0xaa, 0xbb]);
 
     let bytes = golden.take("frame", "request 5, 2.5 s remain");
@@ -241,6 +279,8 @@ fn messages(golden: &Golden) {
         ("close: Normal", Control::Close(CloseReason::new(CloseCode::Normal, "").by(Side::Peer))),
         ("drain within 10 s", Control::Drain { within: Duration::from_secs(10) }),
         ("ready", Control::Ready),
+        ("fresh", Control::Fresh),
+        ("resumed at 300", Control::Resumed { received: 300 }),
         ("control message of unknown kind 77", Control::Unknown(77)),
     ];
     for (words, message) in messages {

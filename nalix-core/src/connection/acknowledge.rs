@@ -33,6 +33,9 @@ impl<L: Link> Driver<L> {
 
     /// The peer says how much it has handled.
     pub(super) fn handle_ack(&self, frame: &Frame) -> Result<(), ProtocolError> {
+        if !self.shared.setup.terms.lasting {
+            return Ok(());
+        }
         let bad = |_| ProtocolError::BadFrame { what: "bad acknowledgement" };
         let mut r = Reader::new(&frame.payload, &Limits::DEFAULT);
         let position = r.varint().map_err(bad)?;

@@ -35,6 +35,11 @@ pub struct Kept {
 }
 
 impl Kept {
+    /// Puts it together.
+    pub const fn new(session: SessionId, token: ResumeToken, grace: Duration) -> Self {
+        Self { session, token, grace }
+    }
+
     /// Names a session, with a token of its own. `None` if the operating system has no randomness.
     pub(crate) fn generate(session: SessionId, grace: Duration) -> Option<Self> {
         let mut bytes = Zeroizing::new([0; ResumeToken::LEN]);
