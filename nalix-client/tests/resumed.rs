@@ -220,6 +220,53 @@ async fn streams_uploads_and_pushes_go_on_over_cuts() {
     assert!(keeper.gone_on.load(SeqCst) > 10, "{}", keeper.gone_on.load(SeqCst));
 }
 
+/// In real time, on two threads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_on_its_way_in_both_directions_when_a_link_is_cut_comes_again() {
+    let lab = Lab::new();
+    let keeper = keeper(&lab);
+    let session = keeper.builder().reconnect(at_once()).connect().await.unwrap();
+    let cutter = tokio::spawn({
+        let keeper = keeper.clone();
+        async move {
+            for n in 0..150 {
+                sleep(Duration::from_micros(1_000 + 977 * n % 7_000)).await;
+                keeper.cut();
+            }
+        }
+    });
+    let (mut calls, mut items) = (0, 0);
+    while !cutter.is_finished() {
+        let stream = async {
+            let mut stream = session.stream(Watch { count: 20_000 }).await.unwrap();
+            let mut expected = 0;
+            while let Some(n) = stream.next().await {
+                assert_eq!(n, Ok(expected));
+                expected += 1;
+            }
+            expected
+        };
+        let call = async {
+            let mut sum = 0;
+            for _ in 0..100 {
+                let number = Number { n: calls + sum };
+                session.send(&number).await.unwrap();
+                sum += u32::from(session.request(Next).await.is_ok());
+            }
+            sum
+        };
+        let (read, called) =
+            tokio::time::timeout(Duration::from_secs(60), async { tokio::join!(stream, call) })
+                .await
+                .expect("this hangs");
+        (items, calls) = (items + read, calls + called);
+        assert_eq!((read, called), (20_000, 100));
+    }
+    assert_eq!((lab.count.load(SeqCst), items % 20_000), (calls, 0));
+    assert_eq!(*lab.noted.lock().unwrap(), (0..calls).collect::<Vec<_>>());
+    assert_eq!(keeper.opened.load(SeqCst), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_in_flight_goes_on_and_its_handler_is_the_same() {
     let lab = Lab::new();

@@ -2,13 +2,19 @@
 
 use std::{
     future::ready,
+    io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
+    task::{Context, Poll},
 };
 
-use nalix_client::{Client, ClientBuilder, Connection, Controller, Dial, Options, link::memory::MemoryLink};
+use bytes::BytesMut;
+use nalix_client::{
+    Client, ClientBuilder, Connection, Controller, Dial, Options,
+    link::{Link, memory::MemoryLink},
+};
 use nalix_core::{
     connection::{Anchor, Driver, Serving, accept},
     controller::Router,
@@ -16,6 +22,36 @@ use nalix_core::{
     link::memory,
     registry::Registry,
 };
+
+/// A link that loses what is on its way to the client when it is cut. What is on its way to the server is lost with its end.
+#[derive(Debug)]
+pub(crate) struct Breakable {
+    link: MemoryLink,
+    cut: Arc<AtomicBool>,
+}
+
+impl Breakable {
+    fn check(&self) -> io::Result<()> {
+        if self.cut.load(SeqCst) { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) }
+    }
+}
+
+impl Link for Breakable {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<io::Result<usize>> {
+        self.check()?;
+        self.link.poll_read(cx, buf)
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.check()?;
+        self.link.poll_write(cx, bytes)
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.check()?;
+        self.link.poll_close(cx)
+    }
+}
 
 #[derive(Clone)]
 pub(crate) struct Keeper {
@@ -26,6 +62,8 @@ pub(crate) struct Keeper {
     pub(crate) opened: Arc<AtomicUsize>,
     pub(crate) gone_on: Arc<AtomicUsize>,
     away: Arc<AtomicBool>,
+    /// Of the links that have been made, to cut them.
+    links: Arc<Mutex<Vec<Arc<AtomicBool>>>>,
 }
 
 impl Keeper {
@@ -39,18 +77,21 @@ impl Keeper {
             opened: Arc::default(),
             gone_on: Arc::default(),
             away: Arc::default(),
+            links: Arc::default(),
         }
     }
 
-    pub(crate) fn builder(&self) -> ClientBuilder<impl Dial<Link = MemoryLink> + use<>> {
+    pub(crate) fn builder(&self) -> ClientBuilder<impl Dial<Link = Breakable> + use<>> {
         let keeper = self.clone();
         let dial = move |_: &str| {
             let (ours, theirs) = memory::pair(4096);
             if keeper.away.load(SeqCst) {
-                return ready(Err(std::io::ErrorKind::ConnectionRefused.into()));
+                return ready(Err(io::ErrorKind::ConnectionRefused.into()));
             }
             tokio::spawn(keeper.clone().serve(theirs));
-            ready(Ok(ours))
+            let cut = Arc::new(AtomicBool::new(false));
+            keeper.links.lock().unwrap().push(Arc::clone(&cut));
+            ready(Ok(Breakable { link: ours, cut }))
         };
         Client::builder("memory").plaintext().dialer(dial).options(Options::default().keep_alive(None))
     }
@@ -60,8 +101,9 @@ impl Keeper {
         self.lock().iter().map(|anchor| anchor.connection().clone()).collect()
     }
 
-    /// Cuts every link.
+    /// Cuts every link, and what is on its way is lost.
     pub(crate) fn cut(&self) {
+        self.links.lock().unwrap().drain(..).for_each(|cut| cut.store(true, SeqCst));
         self.connections().iter().for_each(Connection::detach);
     }
 

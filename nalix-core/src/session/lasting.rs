@@ -44,7 +44,7 @@ impl Outbound {
     /// The peer has handled this many bytes of our frames.
     ///
     /// # Errors
-    /// [`ProtocolError::BadFrame`] if they are more than were sent, or fewer than before.
+    /// [`ProtocolError::BadFrame`] if they are more than were sent.
     pub fn acknowledge(&mut self, received: u64) -> Result<(), ProtocolError> {
         match &mut self.log {
             None => Ok(()),
