@@ -90,39 +90,31 @@ impl fmt::Debug for Sessions {
     }
 }
 
-/// What has become of a link.
-pub(crate) enum Found {
-    /// A session goes on over it.
-    GoesOn,
-    /// It is for a new session.
-    New(Established<BoxLink>),
-}
-
 impl Sessions {
     pub(crate) fn new(max_detached: usize) -> Self {
         Self { state: Mutex::default(), max_detached }
     }
 
     /// Hands a link to the session that its client asks to go on with, if it is here and the client has its token. A session that
-    /// cannot go on ends, since its client starts anew.
-    pub(crate) async fn go_on(&self, established: Established<BoxLink>) -> Found {
-        let Some(attach) = established.attach() else { return Found::New(established) };
+    /// cannot go on ends, since its client starts anew. Returns the link if it is for a new session.
+    pub(crate) async fn go_on(&self, established: Established<BoxLink>) -> Option<Established<BoxLink>> {
+        let Some(attach) = established.attach() else { return Some(established) };
         let anchor = self.state.lock().anchors.get(&attach.session).cloned();
         let admits = |anchor: &Anchor<BoxLink>| anchor.admits(&attach.token, established.peer_key().as_ref());
         let Some(anchor) = anchor.filter(admits) else {
             tracing::debug!(session = %attach.session, "no such session to go on with");
-            return Found::New(established);
+            return Some(established);
         };
         match anchor.attach(established).await {
-            Ok(()) => Found::GoesOn,
+            Ok(()) => None,
             // The client has come over a newer link meanwhile, and has given this one up.
-            Err(Refused { why: Why::Stale, .. }) => Found::GoesOn,
+            Err(Refused { why: Why::Stale, .. }) => None,
             Err(Refused { established, why }) => {
                 tracing::debug!(?why, "a session cannot go on");
                 let reason =
                     CloseReason::new(CloseCode::Lost, "the session could not go on over another link");
                 anchor.connection().close_with(reason);
-                Found::New(*established)
+                Some(*established)
             }
         }
     }
