@@ -23,7 +23,6 @@ use crate::{
     BuildError, Guard, RefusalCause,
     guard::{Fronted, Origin, Seat, front},
     inner::{Inner, Stage},
-    sessions::Found,
 };
 
 /// Starts to accept on every socket, on the ambient runtime.
@@ -144,11 +143,8 @@ async fn serve_client<L: Link + Unpin>(inner: Arc<Inner>, mut link: Fronted<L>) 
                 return log_failure(&error);
             }
         };
-        let established = match inner.sessions.go_on(established).await {
-            // The session has a place, and a task that serves it.
-            Found::GoesOn => return,
-            Found::New(established) => established,
-        };
+        // A session that goes on over it has a place, and a task that serves it.
+        let Some(established) = inner.sessions.go_on(established).await else { return };
         if !present.take_place() {
             let reason = inner.guard.refuse(origin, RefusalCause::Full).reason();
             // Nothing is served on it, and no hook runs.

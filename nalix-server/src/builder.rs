@@ -303,7 +303,7 @@ impl<L> ServerBuilder<L> {
 
     /// How many sessions may be kept that have lost their links, each for
     /// [`resume_grace`](field@nalix_core::connection::Options::resume_grace). Default 10,000. If there is one more, the one that has
-    /// been without a link for longest ends. They count as connections, too, but let as many links in beyond
+    /// been without a link for longest ends; of one IPv4 address or one /64 of IPv6 there may be an eighth of that. They count as connections, too, but let as many links in beyond
     /// [`ServerBuilder::max_connections`], so that their clients can come back.
     ///
     /// Too low ends sessions whose clients would have come back; too high lets clients that never do take that much memory.

@@ -1,7 +1,7 @@
 //! Sessions that outlive their links, and how a link finds its own.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     sync::Arc,
     time::Duration,
@@ -11,6 +11,7 @@ use nalix_core::{
     Advice, CloseCode, CloseReason, Connection, ConnectionId,
     connection::{Anchor, Established, Refused, Why},
     handshake::SessionId,
+    limit::AddressKey,
     link::BoxLink,
 };
 
@@ -32,28 +33,55 @@ struct State {
 #[derive(Default)]
 struct Away {
     count: u64,
-    numbers: HashMap<ConnectionId, u64>,
+    /// The number of each, and the address that it had then: it may come back from another.
+    numbers: HashMap<ConnectionId, (u64, Option<AddressKey>)>,
     connections: BTreeMap<u64, Connection>,
+    /// Which of them come from one address, or one /64 of IPv6.
+    addresses: HashMap<AddressKey, BTreeSet<u64>>,
 }
 
 impl Away {
     fn insert(&mut self, connection: Connection) {
+        self.remove(connection.id());
         self.count += 1;
-        self.numbers.insert(connection.id(), self.count);
+        let address = address_of(&connection);
+        if let Some(address) = address {
+            self.addresses.entry(address).or_default().insert(self.count);
+        }
+        self.numbers.insert(connection.id(), (self.count, address));
         self.connections.insert(self.count, connection);
     }
 
-    fn remove(&mut self, id: ConnectionId) {
-        if let Some(number) = self.numbers.remove(&id) {
-            self.connections.remove(&number);
+    fn remove(&mut self, id: ConnectionId) -> Option<Connection> {
+        let (number, address) = self.numbers.remove(&id)?;
+        let connection = self.connections.remove(&number)?;
+        if let Some(address) = address
+            && let Some(numbers) = self.addresses.get_mut(&address)
+        {
+            numbers.remove(&number);
+            if numbers.is_empty() {
+                self.addresses.remove(&address);
+            }
         }
-    }
-
-    fn pop_oldest(&mut self) -> Option<Connection> {
-        let (_, connection) = self.connections.pop_first()?;
-        self.numbers.remove(&connection.id());
         Some(connection)
     }
+
+    /// Takes out whoever has been without a link for longest, if there are too many: of all, or of the address of `newest`.
+    fn evict(&mut self, newest: &Connection, max: usize) -> Option<Connection> {
+        let of_address = address_of(newest).and_then(|address| self.addresses.get(&address));
+        let crowded = of_address.filter(|numbers| numbers.len() > (max / SHARE).max(1));
+        let oldest = match crowded.and_then(BTreeSet::first) {
+            Some(number) => *number,
+            None if self.connections.len() > max => *self.connections.keys().next()?,
+            None => return None,
+        };
+        let id = self.connections.get(&oldest)?.id();
+        self.remove(id)
+    }
+}
+
+fn address_of(connection: &Connection) -> Option<AddressKey> {
+    connection.peer_addr().map(|address| AddressKey::of(address.ip()))
 }
 
 impl fmt::Debug for Sessions {
@@ -62,39 +90,31 @@ impl fmt::Debug for Sessions {
     }
 }
 
-/// What has become of a link.
-pub(crate) enum Found {
-    /// A session goes on over it.
-    GoesOn,
-    /// It is for a new session.
-    New(Established<BoxLink>),
-}
-
 impl Sessions {
     pub(crate) fn new(max_detached: usize) -> Self {
         Self { state: Mutex::default(), max_detached }
     }
 
     /// Hands a link to the session that its client asks to go on with, if it is here and the client has its token. A session that
-    /// cannot go on ends, since its client starts anew.
-    pub(crate) async fn go_on(&self, established: Established<BoxLink>) -> Found {
-        let Some(attach) = established.attach() else { return Found::New(established) };
+    /// cannot go on ends, since its client starts anew. Returns the link if it is for a new session.
+    pub(crate) async fn go_on(&self, established: Established<BoxLink>) -> Option<Established<BoxLink>> {
+        let Some(attach) = established.attach() else { return Some(established) };
         let anchor = self.state.lock().anchors.get(&attach.session).cloned();
         let admits = |anchor: &Anchor<BoxLink>| anchor.admits(&attach.token, established.peer_key().as_ref());
         let Some(anchor) = anchor.filter(admits) else {
             tracing::debug!(session = %attach.session, "no such session to go on with");
-            return Found::New(established);
+            return Some(established);
         };
         match anchor.attach(established).await {
-            Ok(()) => Found::GoesOn,
+            Ok(()) => None,
             // The client has come over a newer link meanwhile, and has given this one up.
-            Err(Refused { why: Why::Stale, .. }) => Found::GoesOn,
+            Err(Refused { why: Why::Stale, .. }) => None,
             Err(Refused { established, why }) => {
                 tracing::debug!(?why, "a session cannot go on");
                 let reason =
                     CloseReason::new(CloseCode::Lost, "the session could not go on over another link");
                 anchor.connection().close_with(reason);
-                Found::New(*established)
+                Some(*established)
             }
         }
     }
@@ -121,11 +141,11 @@ impl Sessions {
     pub(crate) fn link_changed(&self, connection: &Connection, there: bool) {
         let mut state = self.state.lock();
         if there {
-            return state.away.remove(connection.id());
+            drop(state.away.remove(connection.id()));
+            return;
         }
         state.away.insert(connection.clone());
-        let too_many = state.away.connections.len() > self.max_detached;
-        let oldest = if too_many { state.away.pop_oldest() } else { None };
+        let oldest = state.away.evict(connection, self.max_detached);
         drop(state);
         if let Some(oldest) = oldest {
             let reason = CloseReason::new(CloseCode::LimitExceeded, "too many sessions are without a link");
@@ -139,7 +159,7 @@ impl Sessions {
         if state.anchors.get(&session).is_some_and(|anchor| anchor.connection().id() == id) {
             state.anchors.remove(&session);
         }
-        state.away.remove(id);
+        drop(state.away.remove(id));
     }
 }
 
@@ -155,3 +175,6 @@ impl Drop for Kept {
         self.sessions.remove(self.session, self.id);
     }
 }
+
+/// One address has at most this part of the sessions that may be without a link, so that it cannot have those of others ended.
+const SHARE: usize = 8;

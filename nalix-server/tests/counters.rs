@@ -142,9 +142,14 @@ async fn every_kind_of_end_frees_the_place() {
             server.serve_link(theirs);
             // Gone as soon as the handshake is done, without a word.
             drop(
-                connect(ours, Contracts::default(), &ClientSecurity::Plaintext, &Options::default())
-                    .await
-                    .unwrap(),
+                connect(
+                    ours,
+                    Contracts::default(),
+                    &ClientSecurity::Plaintext,
+                    &Options::default().resume_log(0),
+                )
+                .await
+                .unwrap(),
             );
             until("gone", || server.connection_count() == 0).await;
         }

@@ -3,16 +3,24 @@
 mod support;
 
 use std::{
+    io,
+    net::SocketAddr,
     sync::{Arc, Mutex},
+    task::{Context as Task, Poll},
     time::Duration,
 };
+
+use bytes::BytesMut;
 
 use nalix_core::{
     CloseCode, CloseReason, Connection,
     connection::{Anchor, Driver, Options, Serving, connect, connect_attached},
     controller::Router,
     handshake::{ClientSecurity, Contracts, SessionId},
-    link::memory::{self, MemoryLink},
+    link::{
+        Link,
+        memory::{self, MemoryLink},
+    },
     registry::Registry,
 };
 use nalix_server::{
@@ -173,8 +181,7 @@ async fn a_newer_link_takes_the_place_of_one_that_the_server_takes_for_alive() {
     let (driven, mut pump_near) = memory::pair(1 << 16);
     let mut near = near;
     let pump = tokio::spawn(async move {
-        use nalix_core::link::Link;
-        let mut buf = bytes::BytesMut::new();
+        let mut buf = BytesMut::new();
         loop {
             let (from_server, n) = std::future::poll_fn(|cx| {
                 if let std::task::Poll::Ready(Ok(n)) = near.poll_read(cx, &mut buf) {
@@ -327,4 +334,51 @@ async fn a_session_that_is_closed_is_not_kept() {
     assert_eq!(player.connection.closed().await.code, CloseCode::Normal);
     until("it is over", || server.connection_count() == 0).await;
     assert_eq!(log.all(), ["connected", "disconnected Normal"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_address_cannot_have_the_sessions_of_others_ended() {
+    let (server, _log) = server(|builder| builder.max_detached(16)).await;
+    let join = async |address: &str| {
+        let (near, far) = memory::pair(1 << 16);
+        server.serve_link(From { link: far, address: address.parse().unwrap() });
+        let options = Options::default();
+        let established = connect(near, contracts(), &ClientSecurity::Plaintext, &options).await.unwrap();
+        let (connection, mut driver) = Driver::new(established, Serving::from(Router::empty()), &options);
+        let player = Player { connection, anchor: driver.anchor() };
+        tokio::spawn(driver);
+        player
+    };
+    let honest = join("198.51.100.7:1").await;
+    honest.leave(&server).await;
+    for n in 1..50 {
+        let one = join("203.0.113.9:1").await;
+        one.connection.detach();
+        until("it is away or has ended another", || away(&server) == (n + 1).min(3)).await;
+        until("the others are gone", || server.connection_count() == (n + 1).min(3)).await;
+    }
+    assert!(honest.come_back(&server).await);
+}
+
+struct From {
+    link: MemoryLink,
+    address: SocketAddr,
+}
+
+impl Link for From {
+    fn poll_read(&mut self, cx: &mut Task<'_>, buf: &mut BytesMut) -> Poll<io::Result<usize>> {
+        self.link.poll_read(cx, buf)
+    }
+
+    fn poll_write(&mut self, cx: &mut Task<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.link.poll_write(cx, bytes)
+    }
+
+    fn poll_close(&mut self, cx: &mut Task<'_>) -> Poll<io::Result<()>> {
+        self.link.poll_close(cx)
+    }
+
+    fn peer_addr(&self) -> Option<SocketAddr> {
+        Some(self.address)
+    }
 }
