@@ -568,6 +568,7 @@ async fn the_ticket_of_a_session_is_good_however_often_it_has_come_back() {
     let identity = nalix_client::Identity::generate().unwrap();
     let key = identity.public_key();
     let server = nalix_server::Server::builder().identity(identity).no_listener().controller(Lab);
+    let server = server.sessions(nalix_server::store::MemoryStore::new());
     let server = server.options(Options::default().keep_alive(None)).build().await.unwrap().spawn().0;
     let builder = || {
         let server = server.clone();
@@ -583,13 +584,15 @@ async fn the_ticket_of_a_session_is_good_however_often_it_has_come_back() {
     let mut events = session.events();
     for (round, fresh_each) in [(0, false), (1, true), (2, false), (3, true)] {
         let before = session.ticket().unwrap();
+        until("the server knows it", || server.connection_count() == 1).await;
         let theirs = server.connections().pop().unwrap();
         if fresh_each {
             theirs.abort()
         } else {
             theirs.detach()
         }
-        fresh(&mut events).await;
+        let back = fresh(&mut events).await;
+        assert_eq!(back == SessionEvent::Resumed, !fresh_each);
         assert_eq!(soon(session.request(Double { n: round })).await, Ok(round * 2));
         assert_ne!(session.ticket().unwrap(), before);
     }
