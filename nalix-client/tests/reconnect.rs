@@ -587,9 +587,9 @@ async fn the_ticket_of_a_session_is_good_however_often_it_has_come_back() {
         until("the server knows it", || server.connection_count() == 1).await;
         let theirs = server.connections().pop().unwrap();
         if fresh_each {
-            theirs.abort()
+            theirs.abort();
         } else {
-            theirs.detach()
+            theirs.detach();
         }
         let back = fresh(&mut events).await;
         assert_eq!(back == SessionEvent::Resumed, !fresh_each);
