@@ -172,7 +172,7 @@ fn a_thousand_calls_in_both_directions_pass_between_threads() {
         let session = client.connect().await.unwrap();
         session.request(Fill(1)).await.unwrap();
         let theirs = handle.connections().remove(0);
-        let a = tokio::spawn(call_often(session.connection().clone(), 1_000, "c"));
+        let a = tokio::spawn(call_often(session.connection(), 1_000, "c"));
         let b = tokio::spawn(call_often(theirs, 1_000, "s"));
         a.await.unwrap();
         b.await.unwrap();

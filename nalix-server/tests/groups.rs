@@ -405,7 +405,7 @@ async fn a_connection_of_another_server_is_not_let_in() {
     let (session, connection) = member(&other, Ear::default()).await;
     let group = server.hub().group("ours");
     assert_eq!(group.join(&connection), Join::Closed);
-    let theirs: &Connection = &session.connection().clone();
+    let theirs: &Connection = &session.connection();
     assert_eq!(group.join(theirs), Join::Closed);
     assert_eq!(group.join(theirs).ok().unwrap_err().code, Code::FailedPrecondition);
     assert!(group.is_empty());
