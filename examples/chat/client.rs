@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use nalix_client::{Client, Lagged, Session, SessionState, StreamError, Subscription};
+use nalix_client::{Client, Lagged, Session, SessionEvent, SessionState, StreamError, Subscription};
 
 use crate::{
     commands::{Command, HELP},
@@ -34,7 +34,7 @@ pub async fn run(address: &str, name: &str, room: &str) -> Outcome<()> {
     } else {
         Screen::plain(io::stdout())
     };
-    let mut talk = Talk { session, events, screen, name: name.to_owned(), refused: 0 };
+    let mut talk = Talk { session, events, screen, name: name.to_owned(), room: None, refused: 0 };
     talk.enter(room).await??;
     let done = tokio::select! {
         done = talk.run(width) => done,
@@ -50,12 +50,15 @@ struct Talk {
     events: Subscription<Event>,
     screen: Screen<Stdout>,
     name: String,
+    /// Where they are.
+    room: Option<String>,
     refused: usize,
 }
 
 impl Talk {
     async fn run(&mut self, mut width: Width) -> Outcome<()> {
         let mut lines = input::lines();
+        let mut connection = self.session.events();
         self.screen.prompt()?;
         if self.screen.is_terminal() {
             self.screen.line(HELP)?;
@@ -75,6 +78,7 @@ impl Talk {
                     Some(event) => self.show(event)?,
                     None => return Err(self.session.closed().await.into()),
                 },
+                Some(event) = connection.next() => self.reconnect(event).await?,
                 () = width.changed() => self.screen.resize(width.columns()),
             }
         }
@@ -97,7 +101,10 @@ impl Talk {
                 }
             }
             Command::Leave => match self.answer(self.session.request(Leave)).await? {
-                Ok(()) => self.screen.line("* you have left")?,
+                Ok(()) => {
+                    self.room = None;
+                    self.screen.line("* you have left")?;
+                }
                 Err(error) => self.refuse(error)?,
             },
             Command::Who => match self.answer(self.session.request(Who)).await? {
@@ -127,7 +134,26 @@ impl Talk {
             }
         }
         self.screen.line(&format!("* you are in {room}"))?;
+        self.room = Some(room.to_owned());
         Ok(Ok(()))
+    }
+
+    /// The connection is lost, or there again. On a fresh session, the server does not know any more where they were.
+    async fn reconnect(&mut self, event: SessionEvent) -> Outcome<()> {
+        match event {
+            SessionEvent::Lost(reason) => self.screen.line(&format!("* {reason}"))?,
+            SessionEvent::Resumed => self.screen.line("* the connection is back, and nothing was missed")?,
+            SessionEvent::Fresh { .. } => {
+                self.screen.line("* the connection is back")?;
+                if let Some(room) = self.room.take()
+                    && let Err(error) = self.enter(&room).await?
+                {
+                    self.refuse(error)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Waits for an answer, and shows what happens meanwhile.

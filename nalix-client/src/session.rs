@@ -259,8 +259,8 @@ impl Session {
         self.inner.line.waiting()
     }
 
-    /// Waits until the server says that it will close soon, or the session is over: see [`Session::state`]. Time to connect
-    /// elsewhere, while what runs here finishes. Cancel safe.
+    /// Waits until the server says that it will close soon, or the connection has ended: see [`Session::state`]. When it closes, the
+    /// session looks for another connection; what runs until then finishes. Cancel safe.
     pub async fn draining(&self) {
         self.inner.line.connection().peer_draining().await;
     }

@@ -562,6 +562,46 @@ async fn a_dialer_that_panics_ends_the_session_and_nobody_waits_for_ever() {
     ));
 }
 
+/// Each ticket can be used once, and coming back uses one.
+#[tokio::test(start_paused = true)]
+async fn the_ticket_of_a_session_is_good_however_often_it_has_come_back() {
+    let identity = nalix_client::Identity::generate().unwrap();
+    let key = identity.public_key();
+    let server = nalix_server::Server::builder().identity(identity).no_listener().controller(Lab);
+    let server = server.sessions(nalix_server::store::MemoryStore::new());
+    let server = server.options(Options::default().keep_alive(None)).build().await.unwrap().spawn().0;
+    let builder = || {
+        let server = server.clone();
+        let dialer = move |_: &str| {
+            let (ours, theirs) = memory::pair(4096);
+            server.serve_link(theirs);
+            std::future::ready(Ok(ours))
+        };
+        let builder = Client::builder("memory").server_key(key).dialer(dialer);
+        builder.options(Options::default().keep_alive(None))
+    };
+    let session = builder().connect().await.unwrap();
+    let mut events = session.events();
+    for (round, fresh_each) in [(0, false), (1, true), (2, false), (3, true)] {
+        let before = session.ticket().unwrap();
+        until("the server knows it", || server.connection_count() == 1).await;
+        let theirs = server.connections().pop().unwrap();
+        if fresh_each {
+            theirs.abort();
+        } else {
+            theirs.detach();
+        }
+        let back = fresh(&mut events).await;
+        assert_eq!(back == SessionEvent::Resumed, !fresh_each);
+        assert_eq!(soon(session.request(Double { n: round })).await, Ok(round * 2));
+        assert_ne!(session.ticket().unwrap(), before);
+    }
+    let ticket = session.ticket().unwrap();
+    session.close().await;
+    let again = builder().resume(ticket).connect().await.unwrap();
+    assert!(again.is_resumed());
+}
+
 /// A server that shakes hands and then neither answers nor goes.
 async fn deaf_after_hello(link: memory::MemoryLink) {
     use nalix_core::{connection, handshake::ServerSecurity, registry::Registry};

@@ -369,7 +369,7 @@ async fn round_trips_are_those_of_the_link() {
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_a_ping_is_told_when_the_connection_ends() {
     let (peer, session) = RawPeer::accept(quiet()).await;
-    let connection = session.connection().clone();
+    let connection = session.connection();
     let asked = tokio::spawn(async move { connection.ping().await });
     tokio::task::yield_now().await;
     drop(peer);

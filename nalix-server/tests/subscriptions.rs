@@ -336,7 +336,7 @@ async fn a_closure_may_subscribe_and_unsubscribe_itself_included() {
     let closure = {
         let (mine, made, calls, other) =
             (Arc::clone(&mine), Arc::clone(&made), Arc::clone(&calls), Arc::clone(&other));
-        let connection = session.connection().clone();
+        let connection = session.connection();
         move |_: Arc<Tick>| {
             calls.fetch_add(1, Ordering::Relaxed);
             made.lock().unwrap().push(connection.subscribe());

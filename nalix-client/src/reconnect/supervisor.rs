@@ -195,8 +195,13 @@ async fn reestablish<D: Dial>(
         let dialed = either(dialer.connect(resumable), hint(hints));
         let error = match unless_closed(&mut phase, dialed).await? {
             Either::First(Ok(opened)) if opened.is_attached() => {
+                // The one that was used to come here is used up.
+                let (ticket, resumed) = (opened.ticket().cloned(), opened.is_resumed());
                 match unless_closed(&mut phase, anchor.attach(opened.into_established())).await? {
-                    Ok(()) => return Ok(Found::Resumed),
+                    Ok(()) => {
+                        line.set_standing(ticket, resumed);
+                        return Ok(Found::Resumed);
+                    }
                     Err(refused) => {
                         // The server goes on with a session that has just ended here, or cannot: then with another.
                         tracing::debug!(why = ?refused.why, "the session does not go on");
