@@ -146,7 +146,7 @@ pub struct Options {
     /// fails every request that does not say otherwise, before it is sent.
     pub request_timeout: Option<Duration>,
     /// How many bytes that were sent and are not acknowledged are kept, so that the session can go on over another link when its
-    /// own is lost. Default 256 KiB. The peer learns whether there are any in the handshake, and keeps as many of its own as it
+    /// own is lost. Default 1 MiB. What waits to be written is kept besides, and bounded by `outbox`. The peer learns whether there are any in the handshake, and keeps as many of its own as it
     /// likes if it does, too.
     ///
     /// Too low makes sessions start anew that lose their link while much is on its way; too high lets each connection take that
@@ -186,7 +186,7 @@ impl Default for Options {
             keep_alive_timeout: Duration::from_secs(15),
             idle_timeout: None,
             request_timeout: Some(Duration::from_secs(30)),
-            resume_log: 256 << 10,
+            resume_log: 1 << 20,
             resume_grace: Duration::from_secs(30),
             max_deadline: None,
         }

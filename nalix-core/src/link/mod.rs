@@ -1,5 +1,6 @@
 //! What carries records: byte streams of any kind.
 
+pub mod faults;
 pub mod memory;
 pub mod proxy_protocol;
 #[cfg(feature = "tcp")]

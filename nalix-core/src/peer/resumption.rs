@@ -81,7 +81,7 @@ impl Resumption {
         self.inner.resumed
     }
 
-    /// Keeps a value with the session under a name. It is written to the store in the background;
+    /// Keeps a value with the session under a name; those that begin with `nalix.` are the framework's. It is written to the store in the background;
     /// [`Resumption::saved`] waits for that.
     ///
     /// # Errors
@@ -101,6 +101,16 @@ impl Resumption {
     /// Forgets the value kept under this name, and returns whether there was one.
     pub fn remove(&self, name: &str) -> bool {
         self.change(|data| Ok::<_, std::convert::Infallible>(data.remove(name))).unwrap_or_default()
+    }
+
+    /// Remembers what the client may do. If there is no room for that, it may do nothing when it comes back.
+    pub(crate) fn keep_permission(&self, permission: u8) {
+        drop(self.insert(PERMISSION, &permission));
+    }
+
+    /// What the client was allowed to do.
+    pub(crate) fn permission(&self) -> Option<u8> {
+        self.get(PERMISSION).ok().flatten()
     }
 
     /// Waits until the store has what has been put in by now, or has refused it. Cancel safe.
@@ -129,6 +139,9 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Where the client's permission is kept. Names that begin like this are the framework's.
+const PERMISSION: &str = "nalix.permission";
 
 /// Writes to the store until it has everything.
 async fn save(inner: Arc<Inner>) {

@@ -183,7 +183,7 @@ impl Shared {
         let (audience, ends_pushes) = setup.audience.take().unwrap_or_else(|| (Audience::new(), true));
         let pushes = Arc::clone(audience.pushes());
         Self {
-            standing: Standing::new(setup.peer_key.as_ref()),
+            standing: Standing::new(setup.peer_key.as_ref(), setup.resumption.as_ref()),
             ends_pushes,
             kept: OnceLock::new(),
             addresses: RwLock::new((setup.peer_addr, setup.local_addr)),

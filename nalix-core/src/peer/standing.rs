@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use super::Connection;
+use super::{Connection, Resumption};
 use crate::{handshake::PublicKey, permission::Permission};
 
 /// Read by every call of a handler that asks for a permission, so not behind a lock.
@@ -20,8 +20,14 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    pub(super) fn new(key: Option<&PublicKey>) -> Self {
+    /// Of a peer with this key, whose session remembers what it may do if it was resumed.
+    pub(super) fn new(key: Option<&PublicKey>, session: Option<&Resumption>) -> Self {
         let standing = Self::default();
+        if let Some(permission) =
+            session.filter(|session| session.is_resumed()).and_then(Resumption::permission)
+        {
+            standing.permission.store(permission, Ordering::Release);
+        }
         if let Some(key) = key {
             standing.set_identity(&("key", key.as_bytes()));
         }
@@ -47,10 +53,14 @@ impl Connection {
     /// their turn comes. So a packet that follows a login on the same connection finds what the login's handler has set,
     /// unless one of them is `concurrent` or in another lane.
     ///
-    /// It belongs to this connection. One that resumes a session starts with none again; what the session keeps
-    /// ([`Connection::resumption`]) can say who its client is.
+    /// It is kept with a session that can be resumed ([`Connection::resumption`]), and is there again when it is, also on another
+    /// server that shares the store. Whoever may do less from now on must be told so on each of its connections, or have its
+    /// session revoked. Without such a session it belongs to this connection.
     pub fn set_permission(&self, permission: Permission) {
         self.shared.standing.permission.store(permission.get(), Ordering::Release);
+        if let Some(session) = self.resumption() {
+            session.keep_permission(permission.get());
+        }
     }
 
     /// Says who the peer is, for rates with `key = identity`: all connections with an equal identity have one bucket. Give

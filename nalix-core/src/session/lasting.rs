@@ -81,6 +81,7 @@ impl Outbound {
             self.buf.extend_from_slice(body);
             self.finish_record(start, self.cover(cover));
         });
+        log.taken();
         std::mem::swap(&mut self.buf, &mut waiting);
         self.log = Some(log);
         waiting

@@ -310,6 +310,9 @@ impl Outbound {
     pub fn take(&mut self, mut spare: Vec<u8>) -> Vec<u8> {
         self.put_queued();
         self.close_record();
+        if let Some(log) = &mut self.log {
+            log.taken();
+        }
         spare.clear();
         let full = std::mem::replace(&mut self.buf, spare);
         self.taken += full.len() as u64;
@@ -324,6 +327,9 @@ impl Outbound {
             return false;
         }
         self.close_record();
+        if let Some(log) = &mut self.log {
+            log.taken();
+        }
         let n = write(&self.buf).min(self.buf.len());
         self.taken += n as u64;
         self.buf.drain(..n);

@@ -6,8 +6,9 @@ use super::Cover;
 
 /// A sliding window over the bodies of the records that have been sent, before they were sealed.
 ///
-/// Positions are numbers of bytes of frames since the session began; the records around them do not count. When there is no
-/// room for more, the oldest records go: what they held cannot be sent again, and a peer that has not had it cannot resume.
+/// Positions are numbers of bytes of frames since the session began; the records around them do not count. When more has been
+/// written than there is room for, the oldest records go: what they held cannot be sent again, and a peer that has not had it
+/// cannot resume. What has not been written yet is no reason for that, however much it is.
 pub(super) struct ResendLog {
     bytes: VecDeque<u8>,
     records: VecDeque<Record>,
@@ -15,6 +16,8 @@ pub(super) struct ResendLog {
     start: u64,
     /// Up to where the peer has acknowledged.
     acknowledged: u64,
+    /// Up to where everything has been given to the link.
+    written: u64,
     max: usize,
 }
 
@@ -38,9 +41,9 @@ impl fmt::Debug for ResendLog {
 }
 
 impl ResendLog {
-    /// Keeps at most so many bytes.
+    /// Keeps at most so many bytes of what has been written.
     pub(super) fn new(max: usize) -> Self {
-        Self { bytes: VecDeque::new(), records: VecDeque::new(), start: 0, acknowledged: 0, max }
+        Self { bytes: VecDeque::new(), records: VecDeque::new(), start: 0, acknowledged: 0, written: 0, max }
     }
 
     /// Where the next byte will stand.
@@ -58,9 +61,15 @@ impl ResendLog {
     pub(super) fn push(&mut self, cover: Cover, body: &[u8]) {
         self.bytes.extend(body);
         self.records.push_back(Record { cover, len: body.len() });
-        while self.bytes.len() > self.max {
+    }
+
+    /// Everything that was taken before has been written, and what is here by now is taken.
+    #[inline]
+    pub(super) fn taken(&mut self) {
+        while self.written.saturating_sub(self.start) > self.max as u64 {
             self.drop_first();
         }
+        self.written = self.end();
     }
 
     /// The peer has had everything in front of `position`. An acknowledgement that says less than one before is no news: those
@@ -163,12 +172,13 @@ mod tests {
             let (mut sent, mut had) = (Vec::new(), 0u64);
             for (body, more, acknowledges) in steps {
                 log.push(Cover::Plain, &body);
+                log.taken();
                 sent.extend_from_slice(&body);
                 had = (had + more).min(sent.len() as u64);
                 if acknowledges {
                     prop_assert_eq!(log.acknowledge(had), Ok(()));
                 }
-                prop_assert!(log.len() <= max);
+                prop_assert!(log.len() <= max + 40);
                 prop_assert_eq!(log.end(), sent.len() as u64);
                 for from in 0..=sent.len() as u64 {
                     if log.reaches(from) {
@@ -176,8 +186,8 @@ mod tests {
                     }
                 }
                 // Only what was acknowledged and the oldest may be missing.
-                let kept = sent.len() - log.len();
-                prop_assert!(kept as u64 <= had.max(sent.len().saturating_sub(max.saturating_sub(40)) as u64));
+                let missing = sent.len() - log.len();
+                prop_assert!(missing as u64 <= had.max(sent.len().saturating_sub(max.saturating_sub(40)) as u64));
             }
         }
     }

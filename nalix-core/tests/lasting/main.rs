@@ -219,11 +219,16 @@ async fn a_session_that_is_away_for_too_long_is_over_and_its_calls_with_it() {
 async fn what_is_not_kept_any_more_makes_a_new_session() {
     let mut setting = Setting::new(Sealing::None);
     setting.server.resume_log = 64;
+    setting.half_open = true;
+    setting.pause = Duration::from_secs(1);
     let (mut world, _game) = game(setting, cut_first(WHOLE, 400)).await;
     let server = world.server.recv().await.unwrap();
     // Most of it is lost on the way.
     for n in 0..100 {
         server.try_send(&Heard(n)).unwrap();
+        if n % 10 == 0 {
+            tokio::time::sleep(Duration::from_micros(1)).await;
+        }
     }
     world.client.closed().await;
     assert_eq!(world.shared.fresh.load(Ordering::Relaxed), 1);

@@ -29,9 +29,18 @@ pub(crate) struct Fragile {
     link: Option<MemoryLink>,
     read: usize,
     written: usize,
+    /// Whether the server does not notice.
+    half_open: bool,
 }
 
 impl Fragile {
+    fn break_down(&mut self) {
+        let link = self.link.take();
+        if self.half_open {
+            std::mem::forget(link);
+        }
+    }
+
     fn broken() -> io::Error {
         io::ErrorKind::ConnectionReset.into()
     }
@@ -46,7 +55,7 @@ impl Link for Fragile {
             if n >= self.read {
                 buf.truncate(before + self.read);
                 let n = self.read;
-                self.link = None;
+                self.break_down();
                 return Poll::Ready(if n == 0 { Err(Self::broken()) } else { Ok(n) });
             }
             self.read -= n;
@@ -58,7 +67,7 @@ impl Link for Fragile {
         let Some(link) = &mut self.link else { return Poll::Ready(Err(Self::broken())) };
         let bytes = &bytes[..bytes.len().min(self.written)];
         if bytes.is_empty() {
-            self.link = None;
+            self.break_down();
             return Poll::Ready(Err(Self::broken()));
         }
         let written = link.poll_write(cx, bytes);
@@ -83,6 +92,9 @@ pub(crate) const WHOLE: usize = usize::MAX;
 
 pub(crate) struct Setting {
     pub(crate) capacity: usize,
+    pub(crate) half_open: bool,
+    /// How long the client waits before it comes back.
+    pub(crate) pause: Duration,
     pub(crate) client: Options,
     pub(crate) server: Options,
     pub(crate) client_security: ClientSecurity,
@@ -94,6 +106,8 @@ impl Setting {
         let (client_security, server_security) = security(sealing);
         Self {
             capacity: 1 << 16,
+            half_open: false,
+            pause: Duration::ZERO,
             client: Options::default(),
             server: Options::default(),
             client_security,
@@ -141,7 +155,15 @@ pub(crate) async fn world(setting: Setting, router: Router, mut plan: Plan) -> W
     let shared = Arc::new(Shared::default());
     let (links, mut incoming) = mpsc::unbounded_channel::<MemoryLink>();
     let (opened, server) = mpsc::unbounded_channel();
-    let Setting { capacity, client, server: server_options, client_security, server_security } = setting;
+    let Setting {
+        capacity,
+        half_open,
+        pause,
+        client,
+        server: server_options,
+        client_security,
+        server_security,
+    } = setting;
 
     let seen = Arc::clone(&shared);
     tokio::spawn(async move {
@@ -191,7 +213,7 @@ pub(crate) async fn world(setting: Setting, router: Router, mut plan: Plan) -> W
         counted.links.fetch_add(1, Ordering::Relaxed);
         // The server may be gone at the end of a test.
         drop(links.send(far));
-        Fragile { link: Some(near), read, written }
+        Fragile { link: Some(near), read, written, half_open }
     };
     let (connection, anchor) = 'open: loop {
         let Ok(established) = connect(dial(), contracts(), &client_security, &client).await else { continue };
@@ -211,6 +233,9 @@ pub(crate) async fn world(setting: Setting, router: Router, mut plan: Plan) -> W
     let returning = Arc::clone(&shared);
     tokio::spawn(async move {
         while anchor.connection().until_detached().await.is_some() {
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
             let Some(attach) = anchor.offer() else { return };
             let link = dial();
             match connect_attached(link, contracts(), &client_security, attach, &client).await {

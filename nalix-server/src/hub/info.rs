@@ -50,10 +50,29 @@ impl ConnectionInfo {
     }
 }
 
+/// Where a session that can be resumed keeps it.
+const IDENTITY: &str = "nalix.identity";
+
 /// Who a client is, kept with its connection.
 struct Identified(Arc<str>);
 
 pub(super) fn identify(connection: &Connection, name: Arc<str>) -> Option<Arc<str>> {
+    if let Some(session) = connection.resumption() {
+        // Without room for it, the client has no name when it comes back.
+        drop(session.insert(IDENTITY, &name.to_string()));
+    }
+    set(connection, name)
+}
+
+/// Who the client was when its session was last resumed, if it was.
+pub(super) fn remember(connection: &Connection) {
+    let session = connection.resumption().filter(|session| session.is_resumed());
+    if let Some(Ok(Some(name))) = session.map(|session| session.get::<String>(IDENTITY)) {
+        set(connection, name.into());
+    }
+}
+
+fn set(connection: &Connection, name: Arc<str>) -> Option<Arc<str>> {
     connection.set(Identified(name)).map(|old| Arc::clone(&old.0))
 }
 

@@ -68,6 +68,7 @@ impl Hub {
 
     /// The connection is open.
     pub(crate) fn enter(&self, connection: Connection) {
+        info::remember(&connection);
         self.registry.insert(connection.clone());
         self.watchers.tell(|| HubEvent::Opened(connection));
     }
@@ -167,7 +168,7 @@ impl Hub {
     }
 
     /// Says who a connection's client is, as far as the server is concerned: a user's name, after a login. It is shown by
-    /// [`Hub::info`], and the connection is not anonymous any more for [`WhenFull`](crate::WhenFull). Returns what was said
+    /// [`Hub::info`], and the connection is not anonymous any more for [`WhenFull`](crate::WhenFull). A session that can be resumed keeps it. Returns what was said
     /// before.
     pub fn identify(&self, connection: &Connection, name: impl Into<Arc<str>>) -> Option<Arc<str>> {
         info::identify(connection, name.into())

@@ -1,10 +1,12 @@
 //! Where sessions are kept that clients may resume.
 //!
 //! [`MemoryStore`] keeps them in the server's own memory. Servers that are to share them, or to restart
-//! without losing them, bring a [`SessionStore`] of their own.
+//! without losing them, keep them in Redis (`RedisStore`, with the feature `redis`) or bring a [`SessionStore`] of their own.
 
 mod hash;
 mod memory;
+#[cfg(feature = "redis")]
+mod redis;
 mod slab;
 mod table;
 
@@ -14,3 +16,5 @@ pub use nalix_core::{
 };
 
 pub use self::memory::MemoryStore;
+#[cfg(feature = "redis")]
+pub use self::redis::RedisStore;

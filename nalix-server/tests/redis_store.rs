@@ -1,0 +1,238 @@
+//! Sessions in Redis: the promises of a store, servers that restart and servers that share.
+//!
+//! `NALIX_TEST_REDIS` says where there is one for tests (such as `redis://127.0.0.1:6379`); without it nothing is tested here.
+
+use std::{
+    future::Future,
+    time::{Duration, SystemTime},
+};
+
+use nalix_client::{Client, Session, SessionTicket};
+use nalix_core::{Permission, handshake::Identity};
+use nalix_server::{
+    Context, HubExt, Server, ServerHandle, Status, packet, packet_controller,
+    store::{Key, RedisStore, SessionId, SessionRecord, SessionStore, TicketId},
+};
+
+/// Runs a test with a store whose keys nobody else has.
+async fn with_redis<F: Future<Output = ()>>(test: impl FnOnce(RedisStore, String) -> F) {
+    let Ok(url) = std::env::var("NALIX_TEST_REDIS") else {
+        println!("skipped: NALIX_TEST_REDIS does not say where a Redis is");
+        return;
+    };
+    let prefix = format!("test-{}", SessionId::generate().unwrap());
+    test(store(&url, &prefix), prefix.clone()).await;
+}
+
+fn store(url: &str, prefix: &str) -> RedisStore {
+    RedisStore::new(url).unwrap().prefix(prefix).timeout(Duration::from_secs(10))
+}
+
+fn url() -> String {
+    std::env::var("NALIX_TEST_REDIS").unwrap()
+}
+
+fn record(session: SessionId, secret: u8, lifetime: Duration) -> SessionRecord {
+    let mut record = SessionRecord::new(session, Key::new([secret; Key::LEN]), SystemTime::now() + lifetime);
+    record.data.insert("user", &String::from("ada")).unwrap();
+    record
+}
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+#[tokio::test]
+async fn of_all_who_take_a_ticket_one_gets_it() {
+    with_redis(|store, prefix| async move {
+        let (session, ticket) = (SessionId::generate().unwrap(), TicketId::generate().unwrap());
+        store.put(ticket, record(session, 1, HOUR)).await.unwrap();
+        assert_eq!(
+            store.get(ticket).await.unwrap().unwrap().data.get::<String>("user").unwrap().as_deref(),
+            Some("ada")
+        );
+        let mut tasks = tokio::task::JoinSet::new();
+        for n in 0..50 {
+            // Servers of their own.
+            let (prefix, next) = (prefix.clone(), TicketId::generate().unwrap());
+            tasks.spawn(async move {
+                let taken = another(&prefix).take(ticket, (next, record(session, n, HOUR))).await.unwrap();
+                (taken, next)
+            });
+        }
+        let done = tasks.join_all().await;
+        let winners: Vec<_> = done.iter().filter(|(taken, _)| *taken).collect();
+        assert_eq!(winners.len(), 1);
+        for (taken, next) in &done {
+            assert_eq!(store.get(*next).await.unwrap().is_some(), *taken);
+        }
+        assert!(store.get(ticket).await.unwrap().is_none());
+        assert_eq!(store.revoke(session).await.unwrap(), 1);
+        assert!(store.get(winners[0].1).await.unwrap().is_none());
+    })
+    .await;
+}
+
+fn another(prefix: &str) -> RedisStore {
+    store(&url(), prefix)
+}
+
+#[tokio::test]
+async fn what_was_taken_or_revoked_never_comes_back() {
+    with_redis(|store, _| async move {
+        let session = SessionId::generate().unwrap();
+        let [a, b, c] = [(); 3].map(|()| TicketId::generate().unwrap());
+        store.put(a, record(session, 1, HOUR)).await.unwrap();
+        assert!(store.update(a, record(session, 2, HOUR)).await.unwrap());
+        assert!(store.take(a, (b, record(session, 3, HOUR))).await.unwrap());
+        assert!(!store.update(a, record(session, 4, HOUR)).await.unwrap());
+        assert!(!store.take(a, (c, record(session, 5, HOUR))).await.unwrap());
+        assert!(store.get(a).await.unwrap().is_none() && store.get(c).await.unwrap().is_none());
+        assert_eq!(store.revoke(session).await.unwrap(), 1);
+        assert!(!store.update(b, record(session, 6, HOUR)).await.unwrap());
+        assert!(!store.take(b, (c, record(session, 7, HOUR))).await.unwrap());
+        assert_eq!(store.revoke(session).await.unwrap(), 0);
+    })
+    .await;
+}
+
+/// Whichever comes first, nothing is left.
+#[tokio::test]
+async fn a_revocation_wins_over_a_ticket_that_is_taken_meanwhile() {
+    with_redis(|store, prefix| async move {
+        for _ in 0..50 {
+            let session = SessionId::generate().unwrap();
+            let [a, b] = [(); 2].map(|()| TicketId::generate().unwrap());
+            store.put(a, record(session, 1, HOUR)).await.unwrap();
+            let other = another(&prefix);
+            let (_, revoked) =
+                tokio::join!(other.take(a, (b, record(session, 2, HOUR))), store.revoke(session));
+            assert_eq!(revoked.unwrap(), 1);
+            assert!(store.get(a).await.unwrap().is_none() && store.get(b).await.unwrap().is_none());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tickets_go_when_they_expire() {
+    with_redis(|store, _| async move {
+        let (session, ticket) = (SessionId::generate().unwrap(), TicketId::generate().unwrap());
+        store.put(ticket, record(session, 1, Duration::ZERO)).await.unwrap();
+        assert!(store.get(ticket).await.unwrap().is_none());
+        store.put(ticket, record(session, 1, Duration::from_millis(20))).await.unwrap();
+        while store.get(ticket).await.unwrap().is_some() {
+            tokio::task::yield_now().await;
+        }
+        assert!(
+            !store.take(ticket, (TicketId::generate().unwrap(), record(session, 1, HOUR))).await.unwrap()
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_redis_that_is_not_there_holds_nobody_up() {
+    // It takes connections and says nothing.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    let store = RedisStore::new(&url).unwrap().timeout(Duration::from_millis(50));
+    assert!(store.get(TicketId::generate().unwrap()).await.is_err());
+    let identity = Identity::generate().unwrap();
+    let server =
+        Server::builder().identity(identity.clone()).sessions(store).tcp("127.0.0.1:0").controller(Game);
+    let server = server.build().await.unwrap();
+    let address = format!("tcp://{}", server.local_addr());
+    drop(server.spawn());
+    let session = Client::builder(address).server_key(identity.public_key()).connect().await.unwrap();
+    assert!(session.request(Secret).await.is_err(), "it is there, though nobody has logged in");
+    assert!(RedisStore::new("http://example.org").is_err());
+    let shown = format!("{:?}", RedisStore::new("redis://user:hush@127.0.0.1/").unwrap());
+    assert!(!shown.contains("hush"), "{shown}");
+}
+
+#[packet(opcode = 0x1001, reply = ())]
+struct Login(String);
+
+#[packet(opcode = 0x1002, reply = String)]
+struct Secret;
+
+struct Game;
+
+#[packet_controller]
+impl Game {
+    #[packet]
+    async fn login(&self, ctx: &Context, Login(name): Login) -> Result<(), Status> {
+        ctx.set_permission(Permission::USER);
+        ctx.hub().identify(ctx, name.clone());
+        let session = ctx.resumption().ok_or_else(|| Status::internal("no session"))?;
+        session.insert("name", &name).map_err(|_| Status::internal("too long"))?;
+        session.saved().await;
+        Ok(())
+    }
+
+    #[packet(permission = Permission::USER)]
+    fn secret(&self, ctx: &Context, _: Secret) -> String {
+        let name = ctx.resumption().and_then(|session| session.get::<String>("name").ok().flatten());
+        let identity = ctx.hub().identity_of(ctx);
+        format!("{} is {}", name.unwrap_or_default(), identity.unwrap_or_default())
+    }
+}
+
+async fn serve(identity: &Identity, prefix: &str) -> (ServerHandle, String) {
+    let server = Server::builder()
+        .identity(identity.clone())
+        .sessions(store(&url(), prefix))
+        .tcp("127.0.0.1:0")
+        .controller(Game)
+        .build()
+        .await
+        .unwrap();
+    let address = format!("tcp://{}", server.local_addr());
+    let handle = server.handle();
+    drop(server.spawn());
+    (handle, address)
+}
+
+async fn resume(address: &str, identity: &Identity, ticket: SessionTicket) -> Session {
+    let builder = Client::builder(address).server_key(identity.public_key()).no_reconnect();
+    builder.resume(ticket).connect().await.unwrap()
+}
+
+#[tokio::test]
+async fn who_a_client_is_and_what_it_may_do_survives_restarts_and_moves_to_other_servers() {
+    with_redis(|_, prefix| async move {
+        let identity = Identity::generate().unwrap();
+        let (one, address) = serve(&identity, &prefix).await;
+        let builder = Client::builder(&address).server_key(identity.public_key()).no_reconnect();
+        let session = builder.connect().await.unwrap();
+        assert!(session.request(Secret).await.is_err(), "nobody has logged in");
+        session.request(Login("ada".into())).await.unwrap();
+        assert_eq!(session.request(Secret).await.unwrap(), "ada is ada");
+        let ticket = session.ticket().unwrap();
+        session.close().await;
+        one.stop_now();
+        // Another process would know no more than what is in Redis.
+        let (two, address) = serve(&identity, &prefix).await;
+        let session = resume(&address, &identity, ticket.clone()).await;
+        assert!(session.is_resumed());
+        assert_eq!(session.request(Secret).await.unwrap(), "ada is ada");
+        let next = session.ticket().unwrap();
+        session.close().await;
+        // A third shares the store with the second, and a ticket is good once.
+        let (three, address) = serve(&identity, &prefix).await;
+        let stale = resume(&address, &identity, ticket).await;
+        assert!(!stale.is_resumed() && stale.request(Secret).await.is_err());
+        let session = resume(&address, &identity, next).await;
+        assert_eq!(session.request(Secret).await.unwrap(), "ada is ada");
+        let last = session.ticket().unwrap();
+        let id = three
+            .connections()
+            .iter()
+            .find_map(|c| c.resumption().filter(|r| r.is_resumed()).map(|r| r.session_id()));
+        // Revoked on one server, it is revoked on all.
+        two.revoke(id.unwrap()).await.unwrap();
+        let revoked = resume(&address, &identity, last).await;
+        assert!(!revoked.is_resumed());
+        (two.stop_now(), three.stop_now());
+    })
+    .await;
+}
