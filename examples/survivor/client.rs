@@ -3,6 +3,7 @@
 use std::{
     error::Error,
     net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -42,10 +43,20 @@ pub async fn run(
     // Back at once, so that there are many cuts to see.
     let quick =
         ReconnectOptions::default().first_delay(Duration::from_millis(2)).max_delay(Duration::from_millis(5));
-    let session =
-        Client::builder(format!("tcp://{address}")).server_key(key).reconnect(quick).connect().await?;
-    // More pushes may wait than the default keeps.
-    let mut pushes = session.subscribe_with::<Down>(nalix_client::Queue::drop_newest(1 << 20));
+    // Listens from the very first push on, which may come before `connect` is done. How many have come, and how many of those
+    // were not the next one.
+    let pushes = Arc::new(Mutex::new((0, 0)));
+    let counted = Arc::clone(&pushes);
+    let session = Client::builder(format!("tcp://{address}"))
+        .server_key(key)
+        .reconnect(quick)
+        .on::<Down>(move |push| {
+            let (count, wrong) = &mut *counted.lock().unwrap_or_else(PoisonError::into_inner);
+            *wrong += u64::from(push.0 != *count);
+            *count += 1;
+        })
+        .connect()
+        .await?;
     let mut events = session.events();
     let events = tokio::spawn(async move {
         let (mut resumed, mut fresh) = (0, 0);
@@ -64,11 +75,7 @@ pub async fn run(
 
     let mut report = Report { answers, up, items, items_wrong, seen, ..Report::default() };
     // What the server has sent comes before its answer, in order, and is all here.
-    while let Some(push) = pushes.try_next() {
-        let Down(n) = *push?;
-        report.down_wrong += u64::from(n != report.down);
-        report.down += 1;
-    }
+    (report.down, report.down_wrong) = *pushes.lock().unwrap_or_else(PoisonError::into_inner);
     session.close().await;
     (report.resumed, report.fresh) = events.await?;
     Ok(report)

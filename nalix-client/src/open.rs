@@ -108,7 +108,8 @@ impl<P: Packet, O: Opens<P>> Future for OpenFuture<P, O> {
                     Err(stop) => return Poll::Ready(Err(failed(stop))),
                 }
             }
-            let closed = match std::mem::replace(&mut this.online, true) {
+            let online = std::mem::replace(&mut this.online, true);
+            let closed = match online {
                 true => match Pin::new(&mut this.inner).poll(cx) {
                     Poll::Ready(Err(RequestError::Closed(reason))) => reason,
                     done => return done,
@@ -124,7 +125,12 @@ impl<P: Packet, O: Opens<P>> Future for OpenFuture<P, O> {
                 return Poll::Ready(Err(RequestError::Closed(closed)));
             };
             let waits = this.while_offline == WhileOffline::Wait;
-            match line.reroute(connection, waits, this.inner.__size_hint(), this.inner.__deadline()) {
+            match line.reroute(
+                online.then_some(connection),
+                waits,
+                this.inner.__size_hint(),
+                this.inner.__deadline(),
+            ) {
                 Ok(wait) => this.wait = Some(wait),
                 Err(stop) => return Poll::Ready(Err(failed(stop))),
             }

@@ -314,7 +314,7 @@ impl<P: Request> RequestFuture<P> {
             again.last = sent.then_some(error).or(again.last.take());
             let bytes = self.inner.__size_hint();
             let waits = self.while_offline == WhileOffline::Wait;
-            return match line.reroute(self.inner.__connection(), waits, bytes, again.deadline) {
+            return match line.reroute(Some(self.inner.__connection()), waits, bytes, again.deadline) {
                 Ok(wait) => {
                     again.next = Next::Connection(wait);
                     Ok(())
@@ -398,7 +398,7 @@ impl<E> Again<E> {
                     // A session that is over says so by its connection.
                     let Some(line) = LineOf::of(connection) else { return Poll::Ready(Ok(None)) };
                     let waits = while_offline == WhileOffline::Wait;
-                    match line.reroute(connection, waits, inner.__size_hint(), self.deadline) {
+                    match line.reroute(None, waits, inner.__size_hint(), self.deadline) {
                         Ok(wait) => self.next = Next::Connection(wait),
                         Err(stop) => return Poll::Ready(Err(stop)),
                     }
@@ -418,12 +418,14 @@ impl<E> Again<E> {
                         return Poll::Ready(Err(Stop::Over(reason)));
                     };
                     let (connection, online) = line.route();
-                    if online && connection.close_reason().is_none() {
+                    let over = connection.close_reason().is_some();
+                    if online && !over {
                         self.next = Next::Attempt;
                         return Poll::Ready(Ok(Some(connection)));
                     }
+                    let gone = over.then_some(&connection);
                     let waits = while_offline == WhileOffline::Wait;
-                    match line.reroute(&connection, waits, inner.__size_hint(), self.deadline) {
+                    match line.reroute(gone, waits, inner.__size_hint(), self.deadline) {
                         Ok(wait) => self.next = Next::Connection(wait),
                         Err(stop) => {
                             self.next = Next::Attempt;

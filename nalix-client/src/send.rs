@@ -84,7 +84,8 @@ impl<P: OneWay> Future for SendFuture<'_, P> {
                     Err(stop) => return Poll::Ready(Err(failed(stop))),
                 }
             }
-            let closed = match std::mem::replace(&mut this.online, true) {
+            let online = std::mem::replace(&mut this.online, true);
+            let closed = match online {
                 true => match Pin::new(&mut this.inner).poll(cx) {
                     Poll::Ready(Err(SendError::Closed(reason))) => reason,
                     done => return done,
@@ -96,7 +97,7 @@ impl<P: OneWay> Future for SendFuture<'_, P> {
                 return Poll::Ready(Err(SendError::Closed(closed)));
             }
             let waits = this.while_offline == WhileOffline::Wait;
-            match this.line.reroute(&this.connection, waits, this.bytes, None) {
+            match this.line.reroute(online.then_some(&this.connection), waits, this.bytes, None) {
                 Ok(wait) => this.wait = Some(wait),
                 Err(stop) => return Poll::Ready(Err(failed(stop))),
             }
@@ -109,11 +110,13 @@ pub(crate) fn try_send<P: OneWay>(line: &Arc<Line>, packet: &P) -> Result<(), Se
     let (connection, online) = line.route();
     let sent = if online { Some(connection.try_send(packet)) } else { None };
     match sent.unwrap_or_else(|| Err(SendError::Closed(CloseReason::new(CloseCode::Lost, "")))) {
-        Err(SendError::Closed(_)) if line.reconnects() => match line.reroute(&connection, false, 0, None) {
-            // There is a new one already.
-            Ok(_) => line.connection().try_send(packet),
-            Err(stop) => Err(failed(stop)),
-        },
+        Err(SendError::Closed(_)) if line.reconnects() => {
+            match line.reroute(online.then_some(&connection), false, 0, None) {
+                // There is a new one already.
+                Ok(_) => line.connection().try_send(packet),
+                Err(stop) => Err(failed(stop)),
+            }
+        }
         done => done,
     }
 }

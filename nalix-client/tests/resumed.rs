@@ -316,6 +316,33 @@ async fn calls_made_meanwhile_wait_where_all_others_wait() {
     assert_eq!((keeper.opened.load(SeqCst), keeper.gone_on.load(SeqCst)), (1, 1));
 }
 
+/// The session is not taken for offline by calls that were made while it was.
+#[tokio::test(start_paused = true)]
+async fn calls_that_were_made_without_a_link_and_are_awaited_with_one_leave_the_session_online() {
+    let lab = Lab::new();
+    let keeper = keeper(&lab);
+    let session = keeper.builder().reconnect(quick()).connect().await.unwrap();
+    let mut events = session.events();
+    keeper.set_away(true);
+    keeper.cut();
+    event(&mut events, |event| matches!(event, SessionEvent::Failed { .. })).await;
+    let request = session.request(Next).into_future();
+    let stream = session.stream(Watch { count: 1 }).into_future();
+    let number = Number { n: 1 };
+    let send = session.send(&number);
+    keeper.set_away(false);
+    event(&mut events, |event| matches!(event, SessionEvent::Resumed)).await;
+    let before = Instant::now();
+    assert_eq!(soon(request).await, Ok(1));
+    assert_eq!(soon(session.request(Next)).await, Ok(2));
+    drop(soon(stream).await.unwrap());
+    assert_eq!(soon(session.request(Next)).await, Ok(3));
+    soon(send).await.unwrap();
+    session.try_send(&number).unwrap();
+    assert_eq!(soon(session.request(Next).while_offline(WhileOffline::Fail)).await, Ok(4));
+    assert_eq!(before.elapsed(), Duration::ZERO);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_has_forgotten_the_session_opens_a_fresh_one_and_says_so() {
     let lab = Lab::new();

@@ -249,7 +249,8 @@ async fn a_call_that_is_dropped_between_attempts_leaves_nothing_behind() {
         }
     }
     lab.take();
-    assert_eq!(soon(session.request(Get { good_from: 0, how: How::Hang })).await, Ok(1));
+    // One that was dropped may still run.
+    assert!(soon(session.request(Get { good_from: 0, how: How::Hang })).await.is_ok());
     until("nothing is left", || session.connection().calls_in_flight() == 0).await;
     assert_eq!(session.waiting(), 0);
 }

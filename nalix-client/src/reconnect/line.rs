@@ -321,19 +321,20 @@ impl Line {
         }
     }
 
-    /// Where something goes that could not go over `failed`.
+    /// Where something goes that could not go over a connection, since that is `gone`, or since there was none when it was made.
     ///
     /// # Errors
     /// [`Stop`] says why it goes nowhere.
     pub(crate) fn reroute(
         self: &Arc<Self>,
-        failed: &Connection,
+        gone: Option<&Connection>,
         waits: bool,
         bytes: usize,
         deadline: Option<Instant>,
     ) -> Result<Wait, Stop> {
         let mut state = self.lock();
-        if state.connection == *failed {
+        // One that has only lost its link may have another by now.
+        if gone == Some(&state.connection) {
             self.set_online(&mut state, false);
         }
         if let Some(over) = state.over_for(self.reconnects()) {
