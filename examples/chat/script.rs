@@ -37,10 +37,11 @@ pub async fn play(server: SocketAddr) -> Outcome {
     let room_full = |error: &_| matches!(error, StreamError::Application(JoinError::RoomFull { .. }));
     eve.may_not_join_as("eve", "lobby", room_full).await?;
 
-    println!("\n-- one is cut off, another takes the place");
+    println!("\n-- one goes, another takes the place");
     let here = zoe.session.request(Who).await?;
     zoe.tells(format_args!("here are {}", here.join(", ")));
-    zoe.session.connection().abort();
+    // One whose link is cut keeps the place for as long as the server waits for the session to go on.
+    zoe.session.close().await;
     ada.sees().await?;
     bob.sees().await?;
     eve.joins("lobby").await?;

@@ -562,6 +562,41 @@ async fn a_dialer_that_panics_ends_the_session_and_nobody_waits_for_ever() {
     ));
 }
 
+/// With a server that keeps the session: what is sent to its group while it is away comes when it is back, once.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_goes_on_is_in_its_groups_all_along_and_once() {
+    let hooked = Hooked::default();
+    let site = Site::with(hooked.clone()).await;
+    let session = site.connect().await;
+    let mut numbers = session.subscribe::<Number>();
+    let mut events = session.events();
+    let group = site.server().hub().group("all");
+    until("it is in the group", || group.count() == 1).await;
+    let (id, mut sent) = (session.connection().id(), 0);
+    for _ in 0..20 {
+        // Nobody is there to be dialed.
+        site.set_dead(&["memory"]);
+        site.detach();
+        event(&mut events, |event| matches!(event, SessionEvent::Failed { .. })).await;
+        assert_eq!(group.count(), 1);
+        for _ in 0..3 {
+            assert_eq!(group.send(&Number { n: sent }).queued, 1);
+            sent += 1;
+        }
+        site.set_dead(&[]);
+        assert_eq!(fresh(&mut events).await, SessionEvent::Resumed);
+        for n in sent - 3..sent {
+            assert_eq!(soon(numbers.next()).await.unwrap().unwrap().n, n);
+        }
+        assert!(numbers.try_next().is_none(), "nothing comes twice");
+        sleep(Duration::from_secs(20)).await;
+    }
+    assert_eq!((group.count(), session.connection().id()), (1, id));
+    assert_eq!((hooked.connected.lock().unwrap().len(), hooked.disconnected.lock().unwrap().len()), (1, 0));
+    session.close().await;
+    until("it has left", || group.count() == 0 && hooked.disconnected.lock().unwrap().len() == 1).await;
+}
+
 /// Each ticket can be used once, and coming back uses one.
 #[tokio::test(start_paused = true)]
 async fn the_ticket_of_a_session_is_good_however_often_it_has_come_back() {

@@ -78,6 +78,11 @@ impl Site {
         self.server().connections().iter().for_each(nalix_client::Connection::abort);
     }
 
+    /// The links of all sessions are lost, and the server keeps the sessions.
+    pub(crate) fn detach(&self) {
+        self.server().connections().iter().for_each(nalix_client::Connection::detach);
+    }
+
     /// From now on, whoever dials is refused with this reason.
     pub(crate) fn refuse(&self, reason: Option<CloseReason>) {
         self.lock().refusal = reason;
