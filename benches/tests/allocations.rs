@@ -11,7 +11,7 @@ fn count(case: &str) -> Vec<(String, f64)> {
             "--case",
             case,
             "--peer",
-            "nalix,nalix-async,nalix-sealed",
+            "nalix,nalix-async,nalix-sealed,nalix-fleeting,nalix-guarded",
             "--secs",
             "0.2",
             "--runs",

@@ -10,7 +10,7 @@ fn every_quick_case_runs() {
             "--suite",
             "all",
             "--peer",
-            "raw,nalix,nalix-async,nalix-sealed,nalix-stuck",
+            "raw,nalix,nalix-async,nalix-sealed,nalix-fleeting,nalix-guarded,nalix-stuck",
             "--secs",
             "0.05",
             "--runs",
@@ -29,7 +29,7 @@ fn every_quick_case_runs() {
         tables.push((case, peers));
     }
     let every = ["nalix", "nalix-sealed"];
-    let calls = ["raw", "nalix", "nalix-async", "nalix-sealed"];
+    let calls = ["raw", "nalix", "nalix-async", "nalix-sealed", "nalix-fleeting", "nalix-guarded"];
     let pushes = ["raw", "nalix", "nalix-sealed", "nalix-stuck"];
     for (suite, peers) in [
         ("echo ", &calls[..]),

@@ -25,6 +25,7 @@
 
 mod address;
 mod builder;
+mod clock;
 mod dial;
 mod dialer;
 mod listeners;
@@ -42,7 +43,7 @@ mod while_offline;
 pub use nalix_core::{
     Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Duplex,
     DuplexRequest, Failure, Incoming, Lag, Lagged, Listener, NoError, Offline, OneWay, Opcode, Outgoing,
-    Packet, Push, Queue, Request, RequestError, Response, SendError, Side, State, Status, StreamError,
+    Packet, Push, Queue, Request, RequestError, Response, Rtt, SendError, Side, State, Status, StreamError,
     StreamRequest, Streams, Subscription, Upload, UploadRequest, Uploads, Wire,
     connection::{ConnectError, Options},
     controller::{Extract, RouterError},
@@ -59,6 +60,7 @@ pub use nalix_core::{Bytes, Stream, stream};
 
 pub use self::{
     builder::{Client, ClientBuilder},
+    clock::{ClockError, ServerTime},
     dial::{Dial, Tcp},
     open::{OpenBuilder, OpenFuture},
     options::ClientOptions,

@@ -1,15 +1,23 @@
 //! The client's end of a conversation.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use nalix_core::{
-    CloseReason, Connection, Duplex, DuplexRequest, Incoming, Listener, OneWay, Push, Queue, Request,
+    CloseReason, Connection, Duplex, DuplexRequest, Incoming, Listener, OneWay, Push, Queue, Request, Rtt,
     SendError, StreamRequest, Subscription, Upload, UploadRequest,
     controller::{Controller, RouterError},
     handshake::SessionTicket,
 };
 
-use crate::{Events, OpenBuilder, RequestBuilder, SendFuture, SessionState, reconnect::Line, send};
+use tokio::time::timeout;
+
+use crate::{
+    ClockError, Events, OpenBuilder, RequestBuilder, SendFuture, ServerTime, SessionState, reconnect::Line,
+    send,
+};
 
 /// A session with a server, over one connection after the other: when it loses one, it looks for another, and keeps its
 /// subscriptions and what it serves. Cheap to clone; it is over when the last clone is dropped.
@@ -293,8 +301,68 @@ impl Session {
         self.inner.line.connection()
     }
 
+    /// Measures a round trip now; see [`Connection::ping`]. What has been measured so far is in [`Session::rtt`].
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    /// Why the connection has ended, if it does before the answer. One that has lost its link and goes on over another answers late.
+    pub async fn ping(&self) -> Result<Duration, CloseReason> {
+        self.connection().ping().await
+    }
+
+    /// What is known of round trips on the current connection: the latest, a smoothed mean, the jitter and the shortest. `None` until
+    /// the first was measured.
+    pub fn rtt(&self) -> Option<Rtt> {
+        self.connection().rtt()
+    }
+
+    /// The server's time now, and by how much that may be off. `None` until the first [`Session::sync_clock`] has come through.
+    ///
+    /// It never goes back, also when the server's clock is set back: then it goes at half the pace until it is right again.
+    ///
+    /// ```no_run
+    /// # async fn f(session: nalix_client::Session) -> Result<(), Box<dyn std::error::Error>> {
+    /// session.sync_clock().await?;
+    /// if let Some(now) = session.server_time() {
+    ///     println!("{:?}, give or take {:?}", now.time, now.error);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn server_time(&self) -> Option<ServerTime> {
+        self.inner.line.clock.read(Instant::now())
+    }
+
+    /// Learns what time it is at the server: by five round trips, of which the best counts, each within 2 s. Do so again now and
+    /// then (every minute or so): what it rests on ages, and how fast the server's clock goes is learnt from sample to sample.
+    ///
+    /// Cancel safe: what has come through by then counts.
+    ///
+    /// # Errors
+    /// [`ClockError`] if not one of them was answered.
+    pub async fn sync_clock(&self) -> Result<ServerTime, ClockError> {
+        let mut error = ClockError::Unanswered;
+        for _ in 0..SAMPLES {
+            let connection = self.connection();
+            match timeout(PATIENCE, connection.sample_clock()).await {
+                Ok(Ok(sample)) => self.inner.line.clock.add(connection.id(), sample),
+                Ok(Err(reason)) => {
+                    error = ClockError::Closed(reason);
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        self.server_time().ok_or(error)
+    }
+
     /// Whether it looks for another connection when it loses one.
     pub fn reconnects(&self) -> bool {
         self.inner.line.reconnects()
     }
 }
+
+/// How many round trips make up a look at the server's clock.
+const SAMPLES: usize = 5;
+/// How long each may take.
+const PATIENCE: Duration = Duration::from_secs(2);

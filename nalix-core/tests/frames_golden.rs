@@ -281,6 +281,11 @@ fn messages(golden: &Golden) {
         ("ready", Control::Ready),
         ("fresh", Control::Fresh),
         ("resumed at 300", Control::Resumed { received: 300 }),
+        ("what time is it, 300", Control::AskTime { number: 300 }),
+        (
+            "300: it came at 1 s and left at 1.000001 s",
+            Control::Time { number: 300, received: 1_000_000, sent: 1_000_001 },
+        ),
         ("control message of unknown kind 77", Control::Unknown(77)),
     ];
     for (words, message) in messages {

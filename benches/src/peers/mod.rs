@@ -28,6 +28,8 @@ pub(crate) const ALL: &[Entry] = &[
     Entry::of::<nalix::Nalix>(),
     Entry::of::<nalix::NalixAsync>(),
     Entry::of::<nalix::NalixSealed>(),
+    Entry::of::<nalix::NalixFleeting>(),
+    Entry::of::<nalix::NalixGuarded>(),
     Entry::of::<nalix::NalixStuck>(),
     #[cfg(feature = "peers")]
     Entry::of::<tonic::Unary>(),

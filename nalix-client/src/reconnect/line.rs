@@ -24,7 +24,7 @@ use super::{
     state::{Cause, Events, SessionEvent, SessionState},
     wait::{Stop, Wait},
 };
-use crate::{reconnect_options::ReconnectOptions, retry::Budget};
+use crate::{clock::Clock, reconnect_options::ReconnectOptions, retry::Budget};
 
 /// The way from a session to its server, whatever connection that goes over.
 #[derive(Debug)]
@@ -33,6 +33,7 @@ pub(crate) struct Line {
     pub(crate) router: Arc<RouterCell>,
     pub(crate) options: ReconnectOptions,
     pub(crate) budget: Budget,
+    pub(crate) clock: Clock,
     /// How many packets wait for a subscriber unless it says otherwise.
     pub(crate) push_queue: usize,
     /// The first connection, and whether calls go over it: most sessions never need another, and then each request finds its
@@ -118,6 +119,7 @@ impl Line {
             audience,
             router,
             budget: Budget::new(options.retry_budget),
+            clock: Clock::default(),
             options,
             push_queue,
             first,

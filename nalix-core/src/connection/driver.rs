@@ -14,6 +14,7 @@ use super::{
     Established, Options, RouterCell, Serving,
     anchor::{Away, LinkWatcher, Slot},
     blame::code_of,
+    clocks::Clocks,
     inbox::{Answered, Inbox},
     liveness::Liveness,
     patience::Patience,
@@ -61,6 +62,7 @@ pub struct Driver<L> {
     pub(super) phase: Phase,
     pub(super) patience: Patience,
     pub(super) liveness: Liveness,
+    pub(super) clocks: Clocks,
     /// The buckets of handlers whose rates are kept for each connection.
     pub(super) levels: Levels,
     /// Hooks that must be done before the first packet is handled.
@@ -139,6 +141,7 @@ impl<L: Link> Driver<L> {
             context,
             patience: Patience::new(options.max_malformed),
             liveness: Liveness::new(&options),
+            clocks: Clocks::default(),
             options,
             router,
             serving,
@@ -340,6 +343,9 @@ impl<L: Link> Driver<L> {
         if !commands.pings.is_empty() {
             self.ping_for(commands.pings);
         }
+        if !commands.times.is_empty() {
+            self.ask_time(commands.times);
+        }
         if let Some(reason) = commands.close {
             self.close(reason);
         }
@@ -423,6 +429,7 @@ impl<L> Driver<L> {
         // Handlers hold what they borrowed until they are dropped, and their destructors are user code.
         self.inbox.stop_all();
         self.liveness.end();
+        self.clocks.end();
         let hooks = self.hooks.take();
         drop(caught(move || drop(hooks)));
     }

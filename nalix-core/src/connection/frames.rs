@@ -127,6 +127,8 @@ impl<L: Link> Driver<L> {
                         tracing::debug!(?within, "the peer is about to close");
                         self.shared.peer_drains(within);
                     }
+                    Control::AskTime { number } => self.tell_time(number),
+                    Control::Time { number, received, sent } => self.take_time(number, received, sent),
                     message if message.is_of_link() => self.handle_link_message(&message)?,
                     Control::Unknown(kind) => tracing::debug!(kind, "unknown control message"),
                     _ => {}

@@ -9,6 +9,7 @@ mod anchor;
 mod answers;
 mod blame;
 mod cell;
+mod clocks;
 mod compressed;
 #[cfg(test)]
 mod covers;

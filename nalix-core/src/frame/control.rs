@@ -33,6 +33,20 @@ pub enum Control {
         /// How many bytes of frames of the connecting side it has handled. The rest comes again.
         received: u64,
     },
+    /// The sender wants to know what time it is here.
+    AskTime {
+        /// Comes back with the answer.
+        number: u64,
+    },
+    /// The answer: what time it was here, in microseconds since 1970.
+    Time {
+        /// That of the question.
+        number: u64,
+        /// When the question came.
+        received: u64,
+        /// When the answer left.
+        sent: u64,
+    },
     /// A message that this version does not know. Answered with nothing: it is a hint by definition.
     Unknown(u8),
 }
@@ -55,6 +69,8 @@ impl Control {
             READY => Control::Ready,
             FRESH => Control::Fresh,
             RESUMED => Control::Resumed { received: r.varint()? },
+            ASK_TIME => Control::AskTime { number: r.varint()? },
+            TIME => Control::Time { number: r.varint()?, received: r.varint()?, sent: r.varint()? },
             other => Control::Unknown(other),
         })
     }
@@ -76,6 +92,16 @@ impl Encode for Control {
             Control::Resumed { received } => {
                 w.put_u8(RESUMED);
                 w.put_varint(*received);
+            }
+            Control::AskTime { number } => {
+                w.put_u8(ASK_TIME);
+                w.put_varint(*number);
+            }
+            Control::Time { number, received, sent } => {
+                w.put_u8(TIME);
+                w.put_varint(*number);
+                w.put_varint(*received);
+                w.put_varint(*sent);
             }
             Control::Unknown(other) => w.put_u8(*other),
         }
@@ -102,6 +128,8 @@ const DRAIN: u8 = 1;
 const READY: u8 = 2;
 const FRESH: u8 = 3;
 const RESUMED: u8 = 4;
+const ASK_TIME: u8 = 5;
+const TIME: u8 = 6;
 
 #[cfg(test)]
 mod tests {
@@ -117,6 +145,8 @@ mod tests {
             Control::Ready,
             Control::Fresh,
             Control::Resumed { received: 1 << 40 },
+            Control::AskTime { number: 300 },
+            Control::Time { number: 300, received: 1 << 50, sent: (1 << 50) + 7 },
             Control::Unknown(77),
         ] {
             let bytes = Bytes::from(to_vec(&message).unwrap());

@@ -4,7 +4,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use tokio::sync::oneshot;
 
-use super::{rtt::Rtt, shared::Shared};
+use super::{clock::ClockSample, rtt::Rtt, shared::Shared};
 use crate::status::CloseReason;
 
 /// What handles ask of the driver.
@@ -20,6 +20,8 @@ pub(crate) struct Commands {
     pub(crate) attach: bool,
     /// Those who want to know how long a ping takes.
     pub(crate) pings: Vec<oneshot::Sender<Duration>>,
+    /// Those who want to know what time it is at the peer.
+    pub(crate) times: Vec<oneshot::Sender<ClockSample>>,
 }
 
 impl Shared {

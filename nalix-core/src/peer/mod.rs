@@ -7,6 +7,7 @@ mod attached;
 mod attributes;
 mod budget;
 mod calls;
+mod clock;
 mod commands;
 mod cut;
 mod deadlines;
@@ -46,6 +47,7 @@ pub(crate) use self::{
     shared::{Setup, Shared},
 };
 pub use self::{
+    clock::ClockSample,
     early::EarlyRequest,
     error::{Offline, RequestError, SendError, StreamError},
     handle::{Connection, Duplex},

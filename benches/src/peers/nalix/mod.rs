@@ -8,12 +8,12 @@ mod packets;
 use bytes::Bytes;
 use nalix_client::{Client as NalixClient, ClientBuilder, Incoming, Options, Session};
 use nalix_core::Controller;
-use nalix_server::{Delivery, Identity, PublicKey, Server, ServerBuilder};
+use nalix_server::{Delivery, GuardOptions, Identity, PublicKey, Server, ServerBuilder};
 
 use self::{
     link::CountingLink,
     members::Group,
-    packets::{Echo, Fetch, Functions, Futures, GetItems, GetUser, Item, SayHello, Store, Sum},
+    packets::{Echo, Fetch, Functions, Futures, GetItems, GetUser, Guarded, Item, SayHello, Store, Sum},
 };
 use super::users;
 use crate::{
@@ -31,6 +31,12 @@ pub(crate) enum NalixAsync {}
 
 /// Handlers that are done when they return; the client knows the server by its key, and every record is sealed.
 pub(crate) enum NalixSealed {}
+
+/// Sessions end with their links: nothing is kept to be sent again.
+pub(crate) enum NalixFleeting {}
+
+/// Handlers with policies, behind a guard that counts this machine, too.
+pub(crate) enum NalixGuarded {}
 
 /// A group with one member more, which does not read.
 pub(crate) enum NalixStuck {}
@@ -84,6 +90,52 @@ impl Peer for NalixSealed {
 
     async fn connect(target: Target, work: Work) -> Result<Connected, Error> {
         Connected::new(target, work, Cover::Sealed, false).await
+    }
+}
+
+impl Peer for NalixFleeting {
+    const NAME: &'static str = "nalix-fleeting";
+    type Client = Connected;
+
+    fn does(suite: Suite) -> bool {
+        matches!(suite, Suite::Echo | Suite::Sum)
+    }
+
+    async fn serve(ready: Ready, _: Suite) -> Result<(), Error> {
+        let options = Options::default().resume_log(0);
+        let builder = Server::builder().plaintext().options(options).controller(Functions::default());
+        let server = builder.tcp("127.0.0.1:0").build().await?;
+        ready.at(server.local_addr());
+        server.run().await?;
+        Ok(())
+    }
+
+    async fn connect(target: Target, _: Work) -> Result<Connected, Error> {
+        let builder = dial(&target, Cover::Plain)?.no_reconnect();
+        Ok(Connected { session: builder.connect().await?, group: None })
+    }
+}
+
+impl Peer for NalixGuarded {
+    const NAME: &'static str = "nalix-guarded";
+    type Client = Connected;
+
+    fn does(suite: Suite) -> bool {
+        matches!(suite, Suite::Echo | Suite::Sum)
+    }
+
+    async fn serve(ready: Ready, _: Suite) -> Result<(), Error> {
+        let mut guard = GuardOptions::default();
+        guard.exempt_loopback = false;
+        let builder = Server::builder().plaintext().guard(guard).controller(Guarded);
+        let server = builder.tcp("127.0.0.1:0").build().await?;
+        ready.at(server.local_addr());
+        server.run().await?;
+        Ok(())
+    }
+
+    async fn connect(target: Target, work: Work) -> Result<Connected, Error> {
+        Connected::new(target, work, Cover::Plain, false).await
     }
 }
 

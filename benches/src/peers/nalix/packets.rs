@@ -95,6 +95,23 @@ pub(super) struct Pushed {
     pub(super) data: Bytes,
 }
 
+/// Handlers whose policies everybody meets.
+#[derive(Debug)]
+pub(super) struct Guarded;
+
+#[packet_controller]
+impl Guarded {
+    #[packet(rate = "100000000/s", burst = 1000000, max_size = 65536)]
+    fn echo(&self, echo: Echo) -> Bytes {
+        echo.data
+    }
+
+    #[packet(rate = "100000000/s", burst = 1000000, max_size = 65536)]
+    fn sum(&self, sum: Sum) -> i32 {
+        sum.a.wrapping_add(sum.b)
+    }
+}
+
 /// Handlers that are done when they return.
 #[derive(Debug, Default)]
 pub(super) struct Functions {
