@@ -232,7 +232,8 @@ async fn who_a_client_is_and_what_it_may_do_survives_restarts_and_moves_to_other
         two.revoke(id.unwrap()).await.unwrap();
         let revoked = resume(&address, &identity, last).await;
         assert!(!revoked.is_resumed());
-        (two.stop_now(), three.stop_now());
+        two.stop_now();
+        three.stop_now();
     })
     .await;
 }
