@@ -231,6 +231,7 @@ impl<L: Link> Driver<L> {
         let number = self.liveness.begin(now);
         self.append(Cover::Sealed, Head::plain(FrameKind::Ping), &number);
         self.acknowledge_now();
+        self.shared.shrink_log();
     }
 
     /// Sends a ping for those who want to know how long it takes, unless one is on its way.

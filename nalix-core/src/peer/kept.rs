@@ -73,6 +73,11 @@ impl Shared {
         *self.addresses.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Nothing goes on here for now.
+    pub(crate) fn shrink_log(&self) {
+        self.lock().out.shrink_log();
+    }
+
     /// The peer has handled this many bytes of frames.
     pub(crate) fn acknowledge(&self, received: u64) -> Result<(), ProtocolError> {
         self.lock().out.acknowledge(received)

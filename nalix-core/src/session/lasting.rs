@@ -54,6 +54,13 @@ impl Outbound {
         }
     }
 
+    /// Gives back what the log does not need now, on a connection that has nothing to do.
+    pub fn shrink_log(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.shrink();
+        }
+    }
+
     /// Whether everything behind this many bytes of our frames can be sent again.
     pub fn can_go_on(&self, received: u64) -> bool {
         self.log.as_ref().is_some_and(|log| log.reaches(received))

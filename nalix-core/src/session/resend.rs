@@ -87,10 +87,13 @@ impl ResendLog {
         {
             self.drop_first();
         }
-        if self.bytes.is_empty() && self.bytes.capacity() > KEEP {
-            self.bytes = VecDeque::new();
-        }
         Ok(())
+    }
+
+    /// Gives back room that is not needed now. Whoever is busy needs it again in a moment.
+    pub(super) fn shrink(&mut self) {
+        self.bytes.shrink_to_fit();
+        self.records.shrink_to_fit();
     }
 
     /// Whether everything from `position` on is still here.
@@ -121,9 +124,6 @@ impl ResendLog {
         }
     }
 }
-
-/// A buffer that has grown beyond this is given back when nothing is kept any more.
-const KEEP: usize = 4 * 1024;
 
 #[cfg(test)]
 mod tests {
