@@ -13,7 +13,7 @@ fn count(case: &str) -> Vec<(String, f64)> {
             "--peer",
             "nalix,nalix-async,nalix-sealed,nalix-fleeting,nalix-guarded",
             "--secs",
-            "0.2",
+            "0.6",
             "--runs",
             "1",
             "--json",

@@ -59,6 +59,11 @@ impl ResendLog {
     /// Keeps the body of a record.
     #[inline]
     pub(super) fn push(&mut self, cover: Cover, body: &[u8]) {
+        if self.bytes.capacity() == 0 {
+            // What most connections need, at once instead of in steps.
+            self.bytes.reserve(FIRST_BYTES);
+            self.records.reserve(FIRST_RECORDS);
+        }
         self.bytes.extend(body);
         self.records.push_back(Record { cover, len: body.len() });
     }
@@ -124,6 +129,10 @@ impl ResendLog {
         }
     }
 }
+
+/// Enough for what is sent until the peer acknowledges it, if nothing large is among it.
+const FIRST_BYTES: usize = 4 * 1024;
+const FIRST_RECORDS: usize = 64;
 
 #[cfg(test)]
 mod tests {
