@@ -16,6 +16,7 @@ use nalix_core::{
     CloseCode, CloseReason, Connection,
     connection::{Anchor, Driver, Options, Serving, connect, connect_attached},
     controller::Router,
+    frame::ResumeToken,
     handshake::{ClientSecurity, Contracts, SessionId},
     link::{
         Link,
@@ -381,4 +382,65 @@ impl Link for From {
     fn peer_addr(&self) -> Option<SocketAddr> {
         Some(self.address)
     }
+}
+
+/// Whoever guesses gets a session of its own, and takes nothing from the one that is guessed at.
+#[tokio::test(start_paused = true)]
+async fn wrong_tokens_neither_get_a_session_nor_harm_it() {
+    let (server, log) = server(|builder| builder).await;
+    let player = Player::join(&server).await;
+    player.leave(&server).await;
+    let right = player.anchor.offer().unwrap();
+    let options = Options::default();
+    for n in 0..1_000u128 {
+        let mut wrong = right.clone();
+        wrong.token = ResumeToken::from_bytes(n.to_be_bytes());
+        wrong.epoch = u32::MAX;
+        let established =
+            connect_attached(link(&server), contracts(), &ClientSecurity::Plaintext, wrong, &options).await;
+        assert!(!established.unwrap().is_attached());
+    }
+    assert!(player.come_back(&server).await);
+    assert_eq!(player.connection.request(Next(1)).await.unwrap(), 2);
+    assert_eq!(log.all().iter().filter(|what| *what == "resumed").count(), 1);
+    // Nobody comes back: it ends on time, with everything that it holds.
+    player.leave(&server).await;
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    until("all are over", || server.connection_count() == 0).await;
+    assert_eq!(server.hub().group("world").count(), 0);
+    assert!(!player.come_back(&server).await);
+}
+
+/// The one that was recorded is of an earlier link, whatever it is played back after.
+#[tokio::test(start_paused = true)]
+async fn a_recorded_offer_is_of_no_use_once_the_session_has_gone_on() {
+    let (server, _log) = server(|builder| builder).await;
+    let player = Player::join(&server).await;
+    player.leave(&server).await;
+    let recorded = player.anchor.offer().unwrap();
+    assert!(player.come_back(&server).await);
+    player.leave(&server).await;
+    let options = Options::default().handshake_timeout(Duration::from_millis(100));
+    let replayed =
+        connect_attached(link(&server), contracts(), &ClientSecurity::Plaintext, recorded, &options).await;
+    assert!(replayed.is_err(), "it is dropped without an answer");
+    assert!(player.come_back(&server).await);
+    assert_eq!(player.connection.request(Next(1)).await.unwrap(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_have_nothing_in_common() {
+    let (server, _log) = server(|builder| builder.max_connections(2_000)).await;
+    let mut tokens = std::collections::HashSet::new();
+    let mut firsts = std::collections::HashSet::new();
+    for _ in 0..500 {
+        let player = Player::join(&server).await;
+        player.connection.detach();
+        player.connection.until_detached().await;
+        let token = *player.anchor.offer().unwrap().token.as_bytes();
+        firsts.insert(token[..4].to_vec());
+        assert!(tokens.insert(token));
+        player.connection.abort();
+    }
+    assert!(firsts.len() > 490, "{}", firsts.len());
 }
