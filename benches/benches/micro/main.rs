@@ -5,6 +5,9 @@
 
 mod guard;
 mod hub;
+mod limits;
+mod lookup;
+mod store;
 
 fn main() {
     divan::main();
