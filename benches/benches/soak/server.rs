@@ -33,6 +33,8 @@ pub(crate) fn serve() -> Outcome {
             .plaintext()
             .options(options)
             .max_connections(20_000)
+            // All come from one address.
+            .max_handshakes_per_address(20_000)
             .drain_timeout(DRAIN)
             .controller(Game)
             .tcp("127.0.0.1:0")
