@@ -149,6 +149,25 @@ async fn a_member_that_reads_in_time_is_told_why_it_is_closed() {
 }
 
 #[tokio::test]
+async fn the_reason_of_a_member_that_is_too_slow_counts_all_it_was_not_sent() {
+    let server = small().await;
+    let group = server.hub().group("g");
+    let (mut slow, connection) = deaf(&server, 1 << 20).await;
+    group.join(&connection);
+    // All at once: the driver cannot write meanwhile.
+    let droppable = group.with(Delivery::Droppable);
+    let skipped: usize = (0..100).map(|n| droppable.send(&block(n)).skipped).sum();
+    assert!(skipped > 0);
+    let closed: usize = (0..100).map(|n| group.send(&block(n)).slow).sum();
+    assert_eq!(closed, 1, "what comes behind finds it closed");
+    let (_, end) = read(&mut slow, None).await;
+    assert_eq!(end, Some(CloseCode::SlowConsumer));
+    let reason = connection.closed().await;
+    let told: usize = reason.message.split(' ').find_map(|word| word.parse().ok()).unwrap();
+    assert_eq!((told, connection.left_out()), (skipped + 1, told as u64), "{reason}");
+}
+
+#[tokio::test]
 async fn droppable_packets_are_left_out_and_the_member_stays() {
     let server = small().await;
     let group = server.hub().group("g");

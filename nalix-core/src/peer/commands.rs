@@ -1,10 +1,14 @@
 //! What handles ask of the driver besides sending.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{sync::atomic::Ordering, task::Waker, time::Duration};
 
 use tokio::sync::oneshot;
 
-use super::{clock::ClockSample, rtt::Rtt, shared::Shared};
+use super::{
+    clock::ClockSample,
+    rtt::Rtt,
+    shared::{Shared, State},
+};
 use crate::status::CloseReason;
 
 /// What handles ask of the driver.
@@ -30,9 +34,7 @@ impl Shared {
         let mut wakers = Vec::new();
         self.with(|state| {
             if state.gone().is_none() {
-                state.closing = Some(reason.clone());
-                state.commands.get_or_insert_default().close = Some(reason);
-                state.waiters.all(&mut wakers);
+                state.close(reason, &mut wakers);
             }
         });
         for waker in wakers {
@@ -109,5 +111,20 @@ impl Shared {
         self.with(|state| {
             state.commands.get_or_insert_default().serve = true;
         });
+    }
+}
+
+impl State {
+    /// Takes nothing new from now on, and has the driver say goodbye. `wakers` are given those who wait, to be woken when the
+    /// lock is gone.
+    pub(super) fn close(&mut self, reason: CloseReason, wakers: &mut Vec<Waker>) {
+        self.closing = Some(reason.clone());
+        self.commands.get_or_insert_default().close = Some(reason);
+        self.waiters.all(wakers);
+    }
+
+    /// How many one-way packets have been left out, of all kinds.
+    pub(super) fn left_out_in_all(&self) -> u64 {
+        self.left_out + self.latest.left_out
     }
 }

@@ -175,6 +175,16 @@ impl Connection {
         send::try_send(&self.shared, packet)
     }
 
+    /// Sends a one-way packet without waiting, and closes the connection if the outbox has no room: as
+    /// [`CloseCode::SlowConsumer`](crate::CloseCode), with a message that says how many packets were left out in all, this one
+    /// included ([`Connection::left_out`]). For what is of no use to a peer that misses a part of it.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] if there was no room, else as [`Connection::send`].
+    pub fn try_send_or_close<P: OneWay>(&self, packet: &P) -> Result<(), SendError> {
+        send::try_send_or_close(&self.shared, packet)
+    }
+
     /// Sends a one-way packet that may be left out: if [`Options::drop_mark`](crate::connection::Options) bytes or more
     /// wait to be written, it is. Bytes of other packets of over 16 KiB count for one that is over 16 KiB itself.
     ///
@@ -275,10 +285,10 @@ impl Connection {
     }
 
     /// How many one-way packets have been left out since the peer reads too slowly for them: droppable ones, and those of
-    /// which only the latest counts, whether the next has replaced them or there was no room for their key.
+    /// which only the latest counts, whether the next has replaced them or there was no room for their key;
+    /// and the one for which [`Connection::try_send_or_close`] has closed.
     pub fn left_out(&self) -> u64 {
-        let state = self.shared.lock();
-        state.left_out + state.latest.left_out
+        self.shared.lock().left_out_in_all()
     }
 
     /// Closes the connection: what is in the outbox is written, the peer is told, every call in flight ends. Returns at

@@ -21,6 +21,7 @@ use super::{
 use crate::{
     frame::{Head, Metadata},
     packet::{Encoded, OneWay},
+    status::{CloseCode, CloseReason},
 };
 
 /// The future of a one-way packet: done when the packet is in the outbox.
@@ -150,6 +151,30 @@ pub(super) fn try_send<P: OneWay>(shared: &Shared, packet: &P) -> Result<(), Sen
         }
         append(state, packet, &Attached::default())
     })
+}
+
+/// Appends the packet if there is room right now, and closes the connection if there is none: both under one lock, so
+/// that nothing can be left out that the reason does not count.
+pub(super) fn try_send_or_close<P: OneWay>(shared: &Shared, packet: &P) -> Result<(), SendError> {
+    let mut wakers = Vec::new();
+    let mut full = false;
+    put::<P>(shared, |state| {
+        let priority = P::PRIORITY.unwrap_or_default();
+        if state.has_room_for(priority, large(packet)) {
+            return append(state, packet, &Attached::default());
+        }
+        full = true;
+        state.left_out += 1;
+        let missed = state.left_out_in_all();
+        let message =
+            format!("the peer does not read as fast as it is sent to: {missed} packets were left out");
+        state.close(CloseReason::new(CloseCode::SlowConsumer, message), &mut wakers);
+        Ok(())
+    })?;
+    for waker in wakers {
+        waker.wake();
+    }
+    if full { Err(SendError::Full) } else { Ok(()) }
 }
 
 /// Appends the packet if little waits.

@@ -1,6 +1,6 @@
 //! One packet to many connections.
 
-use nalix_core::{CloseCode, CloseReason, Connection, Encoded, OneWay, SendError, error::EncodeError};
+use nalix_core::{Connection, Encoded, OneWay, SendError, error::EncodeError};
 
 /// What happens to a packet whose receiver does not read as fast as it is sent to. None of them waits, so a receiver that
 /// is stuck delays nobody.
@@ -8,9 +8,10 @@ use nalix_core::{CloseCode, CloseReason, Connection, Encoded, OneWay, SendError,
 #[non_exhaustive]
 pub enum Delivery {
     /// It arrives, or its receiver loses the connection: one whose [`outbox`](crate::Options::outbox) is full is closed as
-    /// [`CloseCode::SlowConsumer`], and so is one for which as many bytes of large packets wait as
-    /// [`large_outbox`](crate::Options::large_outbox) says. It is a member until its driver has written the goodbye or given up
-    /// on that ([`close_timeout`](crate::Options::close_timeout)). The default.
+    /// [`CloseCode::SlowConsumer`](crate::CloseCode), and so is one for which as many bytes of large packets wait as
+    /// [`large_outbox`](crate::Options::large_outbox) says. The reason says how many packets were left
+    /// out: this one, and those that its class allowed. It is a member until its driver has written the goodbye or given up on that
+    /// ([`close_timeout`](crate::Options::close_timeout)). The default.
     #[default]
     Reliable,
     /// It is left out for receivers with [`Options::drop_mark`](field@crate::Options::drop_mark) bytes waiting or more, and counted
@@ -62,21 +63,16 @@ pub(crate) fn deliver<'a, P: OneWay>(
             },
         };
         let result = match delivery {
-            Delivery::Reliable => connection.try_send(encoded),
+            Delivery::Reliable => connection.try_send_or_close(encoded),
             Delivery::Droppable => connection.try_send_droppable(encoded),
             Delivery::Latest(key) => connection.try_send_latest(key, encoded),
         };
         match result {
             Ok(()) => sent.queued += 1,
-            Err(SendError::Full) if delivery == Delivery::Reliable => {
-                sent.slow += 1;
-                connection.close_with(CloseReason::new(CloseCode::SlowConsumer, TOO_SLOW));
-            }
+            Err(SendError::Full) if delivery == Delivery::Reliable => sent.slow += 1,
             Err(SendError::Full) => sent.skipped += 1,
             Err(_) => sent.failed += 1,
         }
     }
     sent
 }
-
-const TOO_SLOW: &str = "the peer does not read as fast as it is sent to";
