@@ -63,6 +63,6 @@ impl Encode for Position {
 }
 
 /// So many bytes are acknowledged along with whatever is written.
-const ALONG: u64 = 1024;
+const ALONG: u64 = 4 * 1024;
 /// So many bytes are acknowledged in any case.
 const ALONE: u64 = 16 * 1024;

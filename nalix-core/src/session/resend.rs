@@ -131,8 +131,8 @@ impl ResendLog {
 }
 
 /// Enough for what is sent until the peer acknowledges it, if nothing large is among it.
-const FIRST_BYTES: usize = 4 * 1024;
-const FIRST_RECORDS: usize = 64;
+const FIRST_BYTES: usize = 8 * 1024;
+const FIRST_RECORDS: usize = 128;
 
 #[cfg(test)]
 mod tests {
