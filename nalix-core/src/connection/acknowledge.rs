@@ -3,10 +3,11 @@
 use super::driver::Driver;
 use crate::{
     error::ProtocolError,
-    frame::{Control, FrameKind, Head},
+    frame::Control,
     link::Link,
-    session::{Cover, Frame},
-    wire::{Encode, Limits, Reader, Writer},
+    peer::ALONG,
+    session::Frame,
+    wire::{Limits, Reader},
 };
 
 impl<L: Link> Driver<L> {
@@ -14,7 +15,7 @@ impl<L: Link> Driver<L> {
     #[inline]
     pub(super) fn acknowledge(&mut self) {
         if self.shared.setup.terms.lasting {
-            let new = self.inbound.position() - self.acknowledged;
+            let new = self.shared.received.note(self.inbound.position());
             let along = self.must_look || self.backlog > 0;
             if new >= ALONE || (new >= ALONG && along) {
                 self.acknowledge_now();
@@ -24,10 +25,12 @@ impl<L: Link> Driver<L> {
 
     /// Says how much has been handled, if that is news.
     pub(super) fn acknowledge_now(&mut self) {
-        let position = self.inbound.position();
-        if self.shared.setup.terms.lasting && position > self.acknowledged && self.link.is_some() {
-            self.acknowledged = position;
-            self.append(Cover::Sealed, Head::plain(FrameKind::Ack), &Position(position));
+        if self.shared.setup.terms.lasting
+            && self.link.is_some()
+            && self.shared.received.note(self.inbound.position()) > 0
+        {
+            self.must_look = true;
+            self.backlog = self.shared.tell_received();
         }
     }
 
@@ -54,15 +57,5 @@ impl<L: Link> Driver<L> {
     }
 }
 
-struct Position(u64);
-
-impl Encode for Position {
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.put_varint(self.0);
-    }
-}
-
-/// So many bytes are acknowledged along with whatever is written.
-const ALONG: u64 = 4 * 1024;
 /// So many bytes are acknowledged in any case.
 const ALONE: u64 = 16 * 1024;

@@ -305,7 +305,7 @@ impl<L: Link> Driver<L> {
         }
         mem::swap(&mut inbound, &mut self.inbound);
         self.inbound.go_on(inbound);
-        self.acknowledged = self.inbound.position();
+        self.shared.received.all_told(self.inbound.position());
         let mut first = mem::take(&mut self.writing);
         if let Some(position) = self.shared.go_on(&mut setup, outbound, received, &mut first) {
             self.written = self.written.max(position);

@@ -48,8 +48,6 @@ pub struct Driver<L> {
     pub(super) watcher: Option<LinkWatcher>,
     /// The number of the link, as the side that connects counts them.
     pub(super) epoch: u32,
-    /// Up to where the peer's frames have been acknowledged.
-    pub(super) acknowledged: u64,
     pub(super) inbound: Inbound,
     pub(super) shared: Arc<Shared>,
     pub(super) context: controller::Context,
@@ -135,7 +133,6 @@ impl<L: Link> Driver<L> {
             away: None,
             watcher: None,
             epoch: 0,
-            acknowledged: 0,
             inbound,
             shared,
             context,

@@ -25,6 +25,7 @@ mod number;
 mod open;
 mod outgoing;
 mod push;
+mod received;
 mod request;
 mod response;
 mod resumption;
@@ -44,6 +45,7 @@ pub(crate) use self::{
     incoming::RawIncoming,
     number::Number,
     push::Pushed,
+    received::ALONG,
     shared::{Setup, Shared},
 };
 pub use self::{

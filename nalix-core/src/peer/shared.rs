@@ -23,6 +23,7 @@ use super::{
     life::Life,
     number::Number,
     push::{Audience, Pushes},
+    received::Received,
     resumption::Resumption,
     rtt::Rtt,
     standing::Standing,
@@ -81,6 +82,8 @@ pub(crate) struct Shared {
     pub(super) writing: AtomicBool,
     /// What the session is known by, if it outlives its links.
     pub(crate) kept: OnceLock<Kept>,
+    /// How much of what the peer has sent has been handled.
+    pub(crate) received: Received,
     /// Where the link comes from and leads to.
     pub(super) addresses: RwLock<Addresses>,
     /// Whether the connection is closed for something that the peer must not do.
@@ -186,6 +189,7 @@ impl Shared {
             standing: Standing::new(setup.peer_key.as_ref(), setup.resumption.as_ref()),
             ends_pushes,
             kept: OnceLock::new(),
+            received: Received::default(),
             addresses: RwLock::new((setup.peer_addr, setup.local_addr)),
             setup,
             attributes: Attributes::default(),
@@ -309,6 +313,7 @@ impl Shared {
         if self.writing.load(Ordering::Acquire) {
             return false;
         }
+        self.received.tell_along(&mut state.out);
         let mut n = 0;
         // What it does not take, or fails with, is left to the driver.
         let all = state.out.write_with(|bytes| {
