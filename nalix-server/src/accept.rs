@@ -158,7 +158,8 @@ async fn serve_client<L: Link + Unpin>(inner: Arc<Inner>, mut link: Fronted<L>) 
             return;
         }
         let (connection, driver) = Driver::new(established, (inner.make_serving)(), &inner.options);
-        let mut driver = driver.share_reassembly(Arc::clone(&inner.reassembly));
+        let driver = driver.share_reassembly(Arc::clone(&inner.reassembly));
+        let mut driver = driver.share_unread(Arc::clone(&inner.unread));
         let _kept = inner.sessions.insert(driver.anchor());
         let (hub, sessions, presence) = (inner.hub.clone(), Arc::clone(&inner.sessions), present.presence());
         driver.watch_link(Arc::new(move |connection, there| {

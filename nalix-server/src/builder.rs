@@ -12,7 +12,7 @@ use nalix_core::{
     handshake::{ClientKeys, Contracts, Identity, Sealing, SessionStore},
     link::tcp::{self, ListenOptions},
     registry::Registry,
-    session::ReassemblyBudget,
+    session::MemoryBudget,
 };
 use tokio::sync::watch;
 use tower::BoxError;
@@ -77,6 +77,7 @@ struct Settings {
     max_detached: usize,
     max_groups_per_connection: usize,
     max_reassembly: usize,
+    max_unread: usize,
     drain_timeout: Duration,
 }
 
@@ -98,6 +99,7 @@ impl ServerBuilder {
             max_detached: 0,
             max_groups_per_connection: 0,
             max_reassembly: 0,
+            max_unread: 0,
             drain_timeout: Duration::ZERO,
         };
         Self { settings, layer: NoLayer::new(), has_layer: false }.configure(ServerOptions::default())
@@ -114,6 +116,7 @@ impl<L> ServerBuilder<L> {
         settings.max_detached = options.max_detached;
         settings.max_groups_per_connection = options.max_groups_per_connection;
         settings.max_reassembly = options.max_reassembly;
+        settings.max_unread = options.max_unread;
         settings.drain_timeout = options.drain_timeout;
         (settings.options, settings.listen) = (options.connection, options.listen);
         self
@@ -334,6 +337,19 @@ impl<L> ServerBuilder<L> {
         self
     }
 
+    /// How many bytes of memory peers may make the server keep that read nothing, or whose session waits for another link, over
+    /// all connections: what waits to be written or acknowledged, and calls that wait for room there. Default 256 MiB. Of each
+    /// connection as much as its [`outbox`](field@Options::outbox) does not count, and nothing counts of a peer that has read
+    /// anything within the last second.
+    ///
+    /// A connection for which there is no room is closed with [`CloseCode::SlowConsumer`](crate::CloseCode). Too low closes
+    /// connections whose clients were held up for a second; too high lets clients that do not read take that much memory, each
+    /// until its [`stall_timeout`](field@Options::stall_timeout).
+    pub fn max_unread(mut self, bytes: usize) -> Self {
+        self.settings.max_unread = bytes;
+        self
+    }
+
     /// How long a drain may take, from the moment that the server is told to stop. Default 10 s. Zero cuts every call
     /// off at once.
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
@@ -401,7 +417,8 @@ impl<L> ServerBuilder<L> {
                 settings.max_handshakes,
                 settings.max_handshakes_per_address,
             )),
-            reassembly: Arc::new(ReassemblyBudget::new(settings.max_reassembly)),
+            reassembly: Arc::new(MemoryBudget::new(settings.max_reassembly)),
+            unread: Arc::new(MemoryBudget::new(settings.max_unread)),
             sessions: Arc::new(Sessions::new(settings.max_detached)),
             drain_timeout: settings.drain_timeout,
             stage: watch::Sender::new(Stage::Running),

@@ -72,6 +72,12 @@ impl ServerHandle {
         self.inner.reassembly.used()
     }
 
+    /// How many bytes of memory are kept for peers that read nothing, beyond what each may have: at most
+    /// [`max_unread`](crate::ServerBuilder::max_unread).
+    pub fn unread_bytes(&self) -> usize {
+        self.inner.unread.used()
+    }
+
     /// The open connections as of now, in no order.
     pub fn connections(&self) -> Vec<Connection> {
         self.inner.hub.connections()

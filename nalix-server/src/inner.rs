@@ -11,7 +11,7 @@ use nalix_core::{
     connection::Options,
     controller::Router,
     handshake::{Contracts, ServerSecurity},
-    session::ReassemblyBudget,
+    session::MemoryBudget,
 };
 use tokio::sync::watch;
 
@@ -28,7 +28,8 @@ pub(crate) struct Inner {
     pub(crate) guard: Guard,
     pub(crate) links: Arc<Links>,
     pub(crate) handshakes: Arc<Handshakes>,
-    pub(crate) reassembly: Arc<ReassemblyBudget>,
+    pub(crate) reassembly: Arc<MemoryBudget>,
+    pub(crate) unread: Arc<MemoryBudget>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) stage: watch::Sender<Stage>,
     pub(crate) drain_timeout: Duration,

@@ -21,6 +21,8 @@ pub struct ServerOptions {
     pub max_detached: usize,
     /// See [`ServerBuilder::max_reassembly`](crate::ServerBuilder::max_reassembly). Default 512 MiB.
     pub max_reassembly: usize,
+    /// See [`ServerBuilder::max_unread`](crate::ServerBuilder::max_unread). Default 256 MiB.
+    pub max_unread: usize,
     /// See [`ServerBuilder::max_groups_per_connection`](crate::ServerBuilder::max_groups_per_connection). Default 1,024.
     pub max_groups_per_connection: usize,
     /// See [`ServerBuilder::drain_timeout`](crate::ServerBuilder::drain_timeout). Default 10 s.
@@ -39,6 +41,7 @@ impl Default for ServerOptions {
             max_handshakes_per_address: 256,
             max_detached: 10_000,
             max_reassembly: 512 << 20,
+            max_unread: 256 << 20,
             max_groups_per_connection: 1_024,
             drain_timeout: Duration::from_secs(10),
             connection: Options::default(),
@@ -54,6 +57,7 @@ nalix_core::__section!(ServerOptions {
     max_handshakes_per_address: |raw| nalix_core::config::size(raw, 1, usize::MAX),
     max_detached: |raw| nalix_core::config::size(raw, 0, usize::MAX),
     max_reassembly: |raw| nalix_core::config::size(raw, 0, usize::MAX),
+    max_unread: |raw| nalix_core::config::size(raw, 0, usize::MAX),
     max_groups_per_connection: |raw| nalix_core::config::size(raw, 0, usize::MAX),
     drain_timeout: |raw| nalix_core::config::time(raw, Duration::ZERO),
 } nested {

@@ -10,7 +10,7 @@ use nalix_core::{
     CallId, Connection,
     frame::{FRAGMENT, FrameKind, Head},
     link::memory,
-    session::ReassemblyBudget,
+    session::MemoryBudget,
     wire::to_vec,
 };
 use nalix_server::{Code, Context, Server, ServerHandle, Status, packet, packet_controller};
@@ -277,7 +277,7 @@ async fn what_is_larger_than_all_of_it_is_refused_for_good() {
         assert_eq!(fits.ok(), (budget > 0).then_some(99_997));
         assert_eq!(session.request(Measure(some(FRAGMENT - 3))).await, Ok(FRAGMENT as u64 - 3));
     }
-    assert_eq!(ReassemblyBudget::new(7).limit(), 7);
+    assert_eq!(MemoryBudget::new(7).limit(), 7);
 }
 
 #[tokio::test]

@@ -187,6 +187,8 @@ pub type LinkWatcher = Arc<dyn Fn(&Connection, bool) + Send + Sync>;
 /// How a session without a link stands.
 #[derive(Debug)]
 pub(super) struct Away {
+    /// Since when.
+    pub(super) since: Instant,
     /// When it is over. `None`: never, since the time is beyond what can be told.
     pub(super) until: Option<Instant>,
     cause: CloseReason,
@@ -225,7 +227,8 @@ impl<L: Link> Driver<L> {
         }
         let Some(grace) = self.shared.kept.get().map(|kept| kept.grace) else { return false };
         self.drop_link();
-        self.away = Some(Away { until: Instant::now().checked_add(grace), cause: cause.clone() });
+        let since = Instant::now();
+        self.away = Some(Away { since, until: since.checked_add(grace), cause: cause.clone() });
         self.shared.detach(cause.clone(), self.inbound.position());
         tracing::debug!(%cause, "the link is lost");
         self.tell(false);

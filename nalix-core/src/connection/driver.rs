@@ -20,6 +20,7 @@ use super::{
     patience::Patience,
     phase::{Phase, draining, going_away},
     timer::Timer,
+    unread::Unread,
     writing::{Extra, Short, lost, put_last},
 };
 use crate::{
@@ -30,7 +31,7 @@ use crate::{
     limit::Levels,
     link::Link,
     peer::{Arrival, Commands, Shared},
-    session::{Cover, Inbound, ReassemblyBudget},
+    session::{Cover, Inbound, MemoryBudget},
     status::{CloseCode, CloseReason},
     wire::Limits,
 };
@@ -73,6 +74,7 @@ pub struct Driver<L> {
     pub(super) written: u64,
     /// Since when the link has taken nothing of what waits.
     pub(super) stalled: Option<Instant>,
+    pub(super) unread: Unread,
     /// Whether the last turn has put a flush off, so that this one must not.
     put_off: bool,
     pub(super) timer: Timer,
@@ -152,6 +154,7 @@ impl<L: Link> Driver<L> {
             at: 0,
             written: 0,
             stalled: None,
+            unread: Unread::default(),
             put_off: false,
             timer: Timer::default(),
             now: None,
@@ -183,7 +186,7 @@ impl<L: Link> Driver<L> {
 
     /// Lets messages that come in fragments count for a bound that other connections share, besides their own. To be called
     /// before it is polled.
-    pub fn share_reassembly(mut self, budget: Arc<ReassemblyBudget>) -> Self {
+    pub fn share_reassembly(mut self, budget: Arc<MemoryBudget>) -> Self {
         self.inbound.set_budget(budget);
         self
     }
@@ -301,6 +304,9 @@ impl<L: Link> Driver<L> {
         // Room that this flush has made is news to nobody else.
         if self.room_has_come() || self.can_resume_streams() || (unread && self.may_read()) {
             cx.waker().wake_by_ref();
+        }
+        if let Some(reason) = self.bound_unread() {
+            return Poll::Ready(reason);
         }
         self.arm(cx);
         Poll::Pending

@@ -31,8 +31,8 @@ pub(super) struct Ticket {
     pub(super) priority: Option<Priority>,
     /// From how many bytes on its answer is compressed, or [`NEVER`].
     compress: u32,
-    /// How many bytes its packet has, if it does not fit a frame.
-    large: usize,
+    /// How many bytes its packet has.
+    len: usize,
     pub(super) deadline: Option<Instant>,
     /// Whether an upload follows the packet.
     pub(super) uploads: bool,
@@ -48,6 +48,12 @@ impl Ticket {
     #[inline]
     pub(super) fn compress(&self) -> Option<usize> {
         (self.compress != NEVER).then_some(self.compress as usize)
+    }
+
+    /// How many bytes its packet has, if it does not fit a frame.
+    #[inline]
+    fn large(&self) -> usize {
+        if self.len > FRAGMENT { self.len } else { 0 }
     }
 
     /// Lets its answer be compressed.
@@ -74,6 +80,8 @@ pub(super) struct Inbox {
     window: usize,
     /// How many bytes the large ones among them have.
     queued_bytes: usize,
+    /// Bytes of memory that all calls take that wait.
+    waiting_bytes: usize,
     /// Bytes of large packets whose handlers have not finished.
     held: usize,
 }
@@ -113,6 +121,7 @@ impl Inbox {
             queued_one_way: 0,
             window,
             queued_bytes: 0,
+            waiting_bytes: 0,
             held: 0,
         }
     }
@@ -150,13 +159,12 @@ impl Inbox {
         len: usize,
     ) -> (Ticket, Line) {
         let lane = route.lane().filter(|&lane| lane < self.lanes.len());
-        let large = if len > FRAGMENT { len } else { 0 };
-        self.held += large;
         let (lane_id, priority) = (lane.map(|lane| lane as u32), route.priority());
         let uploads = route.uploads() && id.is_some();
         let compress = NEVER;
         let ticket =
-            Ticket { id, cover, lane: lane_id, priority, compress, large, deadline, uploads, limited: None };
+            Ticket { id, cover, lane: lane_id, priority, compress, len, deadline, uploads, limited: None };
+        self.held += ticket.large();
         if let Some(lane) = lane
             && std::mem::replace(&mut self.lanes[lane].busy, true)
         {
@@ -337,6 +345,16 @@ impl Inbox {
         self.queued_bytes
     }
 
+    /// Bytes of memory that calls take that wait, for their turn or for room in the outbox.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
+    }
+
+    /// How many calls wait.
+    pub(super) fn waiting_calls(&self) -> usize {
+        self.ready.len() + self.lanes.iter().map(|lane| lane.queue.len()).sum::<usize>()
+    }
+
     /// Whether nothing waits or runs.
     pub(super) fn is_idle(&self) -> bool {
         self.running.len() == 0
@@ -347,7 +365,7 @@ impl Inbox {
     /// Forgets a call that is over, and lets the next of its lane have its turn.
     fn finish(&mut self, ticket: &Ticket) {
         self.set_place(ticket.id, Place::Nowhere);
-        self.held -= ticket.large;
+        self.held -= ticket.large();
         self.leave_lane(ticket);
     }
 
@@ -368,7 +386,7 @@ impl Inbox {
             let mut queue = std::mem::take(&mut self.lanes[lane].queue);
             for (call, ticket) in extract(&mut queue, &which) {
                 self.note_unqueued(&ticket);
-                self.held -= ticket.large;
+                self.held -= ticket.large();
                 out(call, ticket);
             }
             self.lanes[lane].queue = queue;
@@ -384,21 +402,23 @@ impl Inbox {
     }
 
     fn note_queued(&mut self, ticket: &Ticket) {
+        self.waiting_bytes += ticket.len + size_of::<(Call, Ticket)>();
         match ticket.id {
             Some(_) => self.set_place(ticket.id, Place::Queued),
             None => {
                 self.queued_one_way += 1;
-                self.queued_bytes += ticket.large;
+                self.queued_bytes += ticket.large();
             }
         }
     }
 
     fn note_unqueued(&mut self, ticket: &Ticket) {
+        self.waiting_bytes -= ticket.len + size_of::<(Call, Ticket)>();
         match ticket.id {
             Some(_) => self.set_place(ticket.id, Place::Nowhere),
             None => {
                 self.queued_one_way -= 1;
-                self.queued_bytes -= ticket.large;
+                self.queued_bytes -= ticket.large();
             }
         }
     }

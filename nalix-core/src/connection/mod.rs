@@ -32,6 +32,7 @@ mod running;
 mod streams;
 mod timer;
 mod times;
+mod unread;
 #[cfg(test)]
 mod worn_out;
 mod writing;

@@ -8,10 +8,7 @@ use super::{
     driver::Driver,
     phase::{Phase, going_away},
 };
-use crate::{
-    link::Link,
-    status::{CloseCode, CloseReason},
-};
+use crate::{link::Link, status::CloseReason};
 
 impl<L: Link> Driver<L> {
     /// Something is due.
@@ -28,9 +25,7 @@ impl<L: Link> Driver<L> {
         if let Some(since) = self.stalled
             && now.saturating_duration_since(since) >= self.options.stall_timeout
         {
-            let waiting = self.shared.backlog();
-            let message = format!("the peer does not read: {waiting} bytes are waiting");
-            return Some(CloseReason::new(CloseCode::SlowConsumer, message));
+            return Some(self.does_not_read(since));
         }
         if let Some(reason) = self.gave_up(now).or_else(|| self.check_liveness(now)) {
             return Some(reason);

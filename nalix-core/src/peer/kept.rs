@@ -63,6 +63,12 @@ impl Shared {
         Some(position)
     }
 
+    /// Bytes that are kept for the peer: they wait to be written, or to be acknowledged.
+    pub(crate) fn kept_len(&self) -> usize {
+        let state = self.lock();
+        state.unsent + state.out.waiting_len() + state.flows.unsent() + state.out.log_len()
+    }
+
     /// Whether everything behind this many bytes of our frames can be sent again.
     pub(crate) fn can_go_on(&self, received: u64) -> bool {
         self.lock().out.can_go_on(received)

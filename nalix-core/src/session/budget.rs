@@ -1,21 +1,21 @@
-//! How many bytes of messages that come in fragments may be in hand, over all connections that share the bound.
+//! How many bytes connections may have in hand together.
 
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
-/// A bound on the memory that messages in fragments take, shared by connections.
+/// A bound on memory that connections share: for messages in fragments, or for what waits for peers that do not read.
 ///
-/// What counts is the memory that they have been given, which grows with what has come and not with what was announced:
+/// What counts is the memory that has been given out, which grows with what has come and not with what was announced:
 /// whoever wants to use it up has to send that much.
 #[derive(Debug)]
-pub struct ReassemblyBudget {
+pub struct MemoryBudget {
     limit: usize,
     used: AtomicUsize,
 }
 
-impl ReassemblyBudget {
+impl MemoryBudget {
     /// A bound of so many bytes.
     pub fn new(limit: usize) -> Self {
         Self { limit, used: AtomicUsize::new(0) }
@@ -44,13 +44,13 @@ impl ReassemblyBudget {
 
 /// What one connection has of a budget. It goes back when this is dropped.
 #[derive(Debug, Default)]
-pub(super) struct Share {
-    budget: Option<Arc<ReassemblyBudget>>,
+pub(crate) struct Share {
+    budget: Option<Arc<MemoryBudget>>,
     taken: usize,
 }
 
 impl Share {
-    pub(super) fn of(budget: Arc<ReassemblyBudget>) -> Self {
+    pub(crate) fn of(budget: Arc<MemoryBudget>) -> Self {
         Self { budget: Some(budget), taken: 0 }
     }
 
@@ -60,7 +60,7 @@ impl Share {
     }
 
     /// Sees to it that there are at least so many bytes in all. If that cannot be, nothing changes.
-    pub(super) fn grow_to(&mut self, bytes: usize) -> bool {
+    pub(crate) fn grow_to(&mut self, bytes: usize) -> bool {
         let Some(budget) = &self.budget else { return true };
         if bytes <= self.taken {
             return true;
@@ -74,7 +74,7 @@ impl Share {
 
     /// Gives back what is beyond so many bytes.
     #[inline]
-    pub(super) fn shrink_to(&mut self, bytes: usize) {
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
         if bytes < self.taken
             && let Some(budget) = &self.budget
         {
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn shares_never_pass_the_budget_and_give_everything_back() {
-        let budget = Arc::new(ReassemblyBudget::new(100));
+        let budget = Arc::new(MemoryBudget::new(100));
         let mut a = Share::of(Arc::clone(&budget));
         let mut b = Share::of(Arc::clone(&budget));
         assert!(a.grow_to(60) && b.grow_to(40));

@@ -7,7 +7,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use super::{
     MAX_RECORD,
     assembly::Assembly,
-    budget::{ReassemblyBudget, Share},
+    budget::{MemoryBudget, Share},
     max_error, max_items,
 };
 use crate::{
@@ -202,7 +202,7 @@ impl Inbound {
     }
 
     /// Lets what such messages take count for a bound that other connections share.
-    pub fn set_budget(&mut self, budget: Arc<ReassemblyBudget>) {
+    pub fn set_budget(&mut self, budget: Arc<MemoryBudget>) {
         self.share = Share::of(budget);
     }
 

@@ -15,13 +15,14 @@ mod ranked;
 mod resend;
 
 pub use self::{
-    budget::ReassemblyBudget,
+    budget::MemoryBudget,
     fragments::{Completed, TakenBack},
     inbound::{Frame, Inbound, Record, Unfinished},
     lasting::control_of,
     outbound::{Appended, Outbound},
 };
 
+pub(crate) use self::budget::Share;
 use crate::{frame, record};
 
 /// In what kind of record a frame travels, on a connection that has both kinds: under
