@@ -1,4 +1,4 @@
-//! Those who do not read, say nothing, or say garbage.
+//! Those who do not read, say nothing, or say garbage, in a process of their own.
 
 use std::{
     error::Error,
@@ -23,11 +23,11 @@ use nalix_core::{
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     task::JoinSet,
 };
 
-use super::{Echo, Outcome, PATIENCE, Plan, ROUND};
+use super::{Echo, Outcome, PATIENCE, Plan, ROUND, raise_limit};
 
 /// Shakes hands, asks for much, and reads none of it.
 struct Deaf<L> {
@@ -51,16 +51,19 @@ impl<L: Link> Link for Deaf<L> {
 
 async fn stalled(address: SocketAddr) -> Outcome {
     let hears = Arc::new(AtomicBool::new(true));
-    let link = Deaf { link: tcp::connect(&[address]).await?, hears: Arc::clone(&hears) };
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // The system would read megabytes for it.
+    socket.set_recv_buffer_size(ANSWER as u32)?;
+    let link = Deaf { link: tcp::link(socket.connect(address).await?)?, hears: Arc::clone(&hears) };
     let options = Options::default().resume_log(0).keep_alive(None).request_timeout(None);
     let contracts = Contracts::default();
     let established = connect(link, contracts, &ClientSecurity::Plaintext, &options).await?;
     hears.store(false, Relaxed);
     let (connection, driver) = Driver::new(established, Serving::from(Router::empty()), &options);
-    let data = Bytes::from(vec![7; 16_000]);
+    let data = Bytes::from(vec![7; ANSWER]);
     let asking = async {
         let mut all = JoinSet::new();
-        for _ in 0..512 {
+        for _ in 0..QUESTIONS {
             let (connection, data) = (connection.clone(), data.clone());
             all.spawn(async move { drop(connection.request(Echo { data }).await) });
         }
@@ -91,24 +94,36 @@ async fn stranger(address: SocketAddr, says: &[u8]) -> Outcome<Option<CloseCode>
 
 /// How many have come, and how many of those were told what they should be.
 #[derive(Default)]
-pub(crate) struct Told {
-    pub(crate) rounds: usize,
-    pub(crate) silent: usize,
-    pub(crate) garbage: usize,
+struct Told {
+    rounds: usize,
+    silent: usize,
+    garbage: usize,
 }
 
-/// Rounds of bad ones, of which the last has been closed before so much time is over.
-pub(crate) async fn rounds(
-    plan: Plan,
-    address: SocketAddr,
-    time: Duration,
-) -> Outcome<(Told, JoinSet<Outcome>)> {
+/// The process of the bad ones: waits for a line, says `rounds silent garbage` when they have been there, and ends at the next.
+pub(crate) fn serve(plan: Plan, address: SocketAddr) -> Outcome {
+    raise_limit();
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+        println!("ready");
+        let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(tokio::io::stdin()));
+        if lines.next_line().await?.is_some() {
+            let (told, deaf) = rounds(plan, address).await?;
+            println!("{} {} {}", told.rounds, told.silent, told.garbage);
+            lines.next_line().await?;
+            drop(deaf);
+        }
+        Ok(())
+    })
+}
+
+/// Rounds of bad ones, of which the last has been closed before the storm is over.
+async fn rounds(plan: Plan, address: SocketAddr) -> Outcome<(Told, JoinSet<Outcome>)> {
     let (began, mut told) = (Instant::now(), Told::default());
     loop {
         let round = Instant::now();
         let deaf = one_round(plan, address, &mut told).await?;
         told.rounds += 1;
-        if began.elapsed() + ROUND * 2 + PATIENCE > time {
+        if began.elapsed() + ROUND * 2 + PATIENCE > plan.storm {
             return Ok((told, deaf));
         }
         tokio::time::sleep(ROUND.saturating_sub(round.elapsed())).await;
@@ -118,11 +133,16 @@ pub(crate) async fn rounds(
 
 async fn one_round(plan: Plan, address: SocketAddr, told: &mut Told) -> Outcome<JoinSet<Outcome>> {
     let mut deaf = JoinSet::new();
-    for _ in 0..plan.stalled {
-        deaf.spawn(stalled(address));
-    }
     let mut strangers = JoinSet::new();
-    for n in 0..plan.silent + plan.garbage {
+    // They come one after the other, as others do.
+    let bad = plan.stalled + plan.silent + plan.garbage;
+    let pause = ARRIVING / u32::try_from(bad)?;
+    for n in 0..bad {
+        tokio::time::sleep(pause).await;
+        if n >= plan.silent + plan.garbage {
+            deaf.spawn(stalled(address));
+            continue;
+        }
         let (says, expected): (&[u8], _) = if n < plan.silent {
             (b"", CloseCode::HandshakeTimeout)
         } else {
@@ -143,3 +163,9 @@ async fn one_round(plan: Plan, address: SocketAddr, told: &mut Told) -> Outcome<
     }
     Ok(deaf)
 }
+
+/// The bytes of each answer that those who do not read have asked for, and how many they ask for: far more than an outbox.
+const ANSWER: usize = 4_000;
+const QUESTIONS: usize = 256;
+/// Within how long the bad ones of a round arrive.
+const ARRIVING: Duration = Duration::from_secs(2);

@@ -7,10 +7,11 @@
 //! `--secs N` and `--connections N` change how long the bad ones stay and how many connections there are in all, with as many
 //! callers fewer or more; the bad ones stay as many.
 //!
-//! The bad ones come anew every six seconds. The server is a process of its own. Ends with an error if one of the bounds is broken.
+//! The bad ones come anew every six seconds, within two. They and the server are processes of their own. Ends with an error if one of the bounds is broken.
 
 mod bad;
 mod callers;
+mod remote;
 mod server;
 
 use std::{
@@ -27,7 +28,7 @@ use tokio::task::JoinSet;
 
 use self::{
     callers::{Seen, call, caller, join, show},
-    server::Remote,
+    remote::Remote,
 };
 
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -89,8 +90,11 @@ const GRACE: Duration = Duration::from_secs(20);
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let result =
-        if args.iter().any(|arg| arg == "--server") { server::serve() } else { plan(&args).and_then(run) };
+    let result = match args.split_first() {
+        Some((first, _)) if first == "--server" => server::serve(),
+        Some((first, rest)) if first == "--bad" => bad_of(rest),
+        _ => plan(&args).and_then(run),
+    };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -98,6 +102,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The process of the bad ones, with the arguments of this one behind the address.
+fn bad_of(args: &[String]) -> Outcome {
+    let (address, args) = args.split_first().ok_or("an address is missing")?;
+    bad::serve(plan(args)?, address.parse()?)
 }
 
 fn plan(args: &[String]) -> Outcome<Plan> {
@@ -126,12 +136,15 @@ fn plan(args: &[String]) -> Outcome<Plan> {
 
 fn run(plan: Plan) -> Outcome {
     raise_limit();
-    let mut server = Remote::start()?;
+    let mut server = Remote::start(&["--server".to_owned()])?;
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(soak(plan, &mut server))
 }
 
 async fn soak(plan: Plan, server: &mut Remote) -> Outcome {
-    let address = server.address;
+    let address = server.greeting.parse()?;
+    let mut args = vec!["--bad".to_owned(), server.greeting.clone()];
+    args.extend(std::env::args().skip(1));
+    let mut bad = Remote::start(&args)?;
     println!(
         "{} connections: {} callers, {} that do not read, {} that say nothing, {} that say garbage",
         plan.connections,
@@ -150,30 +163,30 @@ async fn soak(plan: Plan, server: &mut Remote) -> Outcome {
     show("without the bad ones", &calm, plan.calm);
 
     let storm = Seen::new()?;
-    let bad = tokio::spawn(bad::rounds(plan, address, plan.storm));
+    let bad = tokio::task::spawn_blocking(move || bad.ask("come").map(|told| (told, bad)));
     // The first third is for everything to warm up.
     let sessions = call(sessions, plan.think, plan.storm / 3, &storm).await?;
     let warm = server.ask("how is it")?;
     let sessions = call(sessions, plan.think, plan.storm * 2 / 3, &storm).await?;
     let end = server.ask("how is it")?;
     show("beside the bad ones", &storm, plan.storm);
-    let (told, deaf) =
+    let (told, mut deaf) =
         tokio::time::timeout(GRACE, bad).await.map_err(|_| "a stranger was told nothing")???;
-    let all = |each: usize| each * told.rounds;
+    let [rounds, silent, garbage] = told[..] else { return Err("the bad ones have failed".into()) };
+    let all = |each: usize| each as u64 * rounds;
     let waiting = Instant::now();
     let mut slow = server.ask("how is it")?[3];
-    while (slow as usize) < all(plan.stalled) && waiting.elapsed() < GRACE {
+    while slow < all(plan.stalled) && waiting.elapsed() < GRACE {
         tokio::time::sleep(Duration::from_millis(100)).await;
         slow = server.ask("how is it")?[3];
     }
+    // Their process ends when it is told anything.
+    drop(deaf.ask("go"));
     drop(deaf);
     println!(
-        "closed in {} rounds: {slow} of {} with SlowConsumer, {} of {} with HandshakeTimeout, {} of {} with ProtocolError",
-        told.rounds,
+        "closed in {rounds} rounds: {slow} of {} with SlowConsumer, {silent} of {} with HandshakeTimeout, {garbage} of {} with ProtocolError",
         all(plan.stalled),
-        told.silent,
         all(plan.silent),
-        told.garbage,
         all(plan.garbage)
     );
     println!("server's memory: {} KiB when it was warm, {} KiB at the end", warm[0] >> 10, end[0] >> 10);
@@ -208,9 +221,9 @@ async fn soak(plan: Plan, server: &mut Remote) -> Outcome {
         }
     };
     must(calm.failed.load(Relaxed) + storm.failed.load(Relaxed) == 0, "calls have failed");
-    must(slow as usize == all(plan.stalled), "not everybody who does not read was closed with SlowConsumer");
-    must(told.silent == all(plan.silent), "not everybody who says nothing was told HandshakeTimeout");
-    must(told.garbage == all(plan.garbage), "not everybody who says garbage was told ProtocolError");
+    must(slow == all(plan.stalled), "not everybody who does not read was closed with SlowConsumer");
+    must(silent == all(plan.silent), "not everybody who says nothing was told HandshakeTimeout");
+    must(garbage == all(plan.garbage), "not everybody who says garbage was told ProtocolError");
     must(end[0] <= warm[0] + warm[0] / 10, "memory grows");
     must(end[1] as usize == plan.callers() && end[2] == 0, "counters do not come back");
     must(left == 0 && took < DRAIN + Duration::from_secs(2), "the shutdown takes too long");

@@ -2,9 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    io::{BufRead, BufReader, Write},
-    net::SocketAddr,
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::{Arc, Mutex},
     time::Instant,
 };
@@ -68,44 +65,6 @@ pub(crate) fn serve() -> Outcome {
         println!("{} {} {}", began.elapsed().as_millis(), report.forced, handle.connection_count());
         Ok(())
     })
-}
-
-pub(crate) struct Remote {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-    pub(crate) address: SocketAddr,
-}
-
-impl Drop for Remote {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
-impl Remote {
-    pub(crate) fn start() -> Outcome<Self> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .arg("--server")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let input = child.stdin.take().ok_or("no input")?;
-        let mut output = BufReader::new(child.stdout.take().ok_or("no output")?);
-        let mut line = String::new();
-        output.read_line(&mut line)?;
-        Ok(Self { child, input, output, address: line.trim().parse()? })
-    }
-
-    /// Numbers that the server says when it is told this.
-    pub(crate) fn ask(&mut self, what: &str) -> Outcome<Vec<u64>> {
-        writeln!(self.input, "{what}")?;
-        let mut line = String::new();
-        self.output.read_line(&mut line)?;
-        line.split_whitespace().map(|number| Ok(number.parse()?)).collect()
-    }
 }
 
 /// In bytes; 0 where that is not known.
