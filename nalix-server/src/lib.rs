@@ -88,14 +88,14 @@ pub use nalix_core::config;
 pub use nalix_core::{Bytes, Stream, stream};
 
 pub use self::{
-    builder::{Cores, ServerBuilder},
+    builder::ServerBuilder,
     drain::DrainReport,
     error::BuildError,
     group::{Answer, Ask, Delivery, Group, Join, Member, Members, Presence, PresenceEvent, Sent},
     guard::{Admission, Ban, BanCause, Cidr, Guard, GuardOptions, ParseCidrError, Refusal, RefusalCause},
     handle::ServerHandle,
     hub::{ConnectionInfo, Hub, HubEvent, HubEvents, HubExt},
-    options::ServerOptions,
+    options::{Cores, SecurityOptions, ServerOptions},
     places::WhenFull,
     server::Server,
 };
