@@ -268,6 +268,9 @@ impl<L> ServerBuilder<L> {
 
     /// How many links may be there at once, those in the handshake included. Default 65,536. One more is told
     /// [`CloseCode::LimitExceeded`](crate::CloseCode) and to try again later.
+    ///
+    /// Each takes a descriptor. When a server starts that may have more links than the process may have descriptors, it traces a
+    /// warning with both numbers.
     pub fn max_connections(mut self, max: usize) -> Self {
         self.settings.max_connections = max;
         self

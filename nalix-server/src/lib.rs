@@ -43,6 +43,7 @@
 mod accept;
 mod builder;
 mod cores;
+mod descriptors;
 mod drain;
 mod error;
 mod event_queue;
