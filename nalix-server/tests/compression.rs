@@ -405,7 +405,7 @@ async fn a_group_gets_it_compressed_once_and_each_member_in_the_form_it_takes() 
         group.join(&connection);
     }
     for (i, delivery) in
-        [Delivery::Reliable, Delivery::Droppable, Delivery::Latest(1)].into_iter().enumerate()
+        [Delivery::Reliable, Delivery::Droppable, Delivery::DropOldest, Delivery::Latest(1)].into_iter().enumerate()
     {
         let packet = Numbered { n: i as u32, ballast: some(20_000) };
         assert_eq!(group.with(delivery).send(&packet).queued, 3, "{delivery:?}");
