@@ -299,8 +299,9 @@ async fn what_does_not_fit_a_frame_arrives_whatever_the_delivery() {
     let group = server.hub().group("g");
     let (mut peer, connection) = deaf(&server, LINK).await;
     group.join(&connection);
-    for (n, delivery) in
-        [Delivery::Reliable, Delivery::Droppable, Delivery::DropOldest, Delivery::Latest(1)].into_iter().enumerate()
+    for (n, delivery) in [Delivery::Reliable, Delivery::Droppable, Delivery::DropOldest, Delivery::Latest(1)]
+        .into_iter()
+        .enumerate()
     {
         assert_eq!(group.with(delivery).send(&large(n as u32)).queued, 1, "{delivery:?}");
         assert_eq!(next_block(&mut peer).await, n as u32, "{delivery:?}");
