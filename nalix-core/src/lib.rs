@@ -129,7 +129,7 @@ pub use self::{
     handshake::{Identity, PublicKey, Sealing},
     id::{CallId, ConnectionId, Opcode},
     packet::{
-        DuplexRequest, Encoded, NoError, OneWay, Packet, Push, Request, StreamRequest, Streams,
+        Delivery, DuplexRequest, Encoded, NoError, OneWay, Packet, Push, Request, StreamRequest, Streams,
         UploadRequest, Uploads, Wire,
     },
     peer::{

@@ -1,5 +1,6 @@
 //! What can be sent: packets, and the shapes of conversation they open.
 
+mod delivery;
 mod encoded;
 
 use std::convert::Infallible;
@@ -14,7 +15,7 @@ use crate::{
     wire::{Decode, DecodeOwned, Encode, Limits, Reader},
 };
 
-pub use self::encoded::Encoded;
+pub use self::{delivery::Delivery, encoded::Encoded};
 pub use crate::frame::compress::COMPRESS_FROM;
 
 /// An owned value that can travel both ways: a reply, an error, a field.
@@ -52,6 +53,10 @@ pub trait Packet: Encode + Describe {
     /// Whether running it twice does what running it once does, so that it may be sent again when nobody knows whether it has
     /// run.
     const IDEMPOTENT: bool = false;
+
+    /// What becomes of it, if it is one-way, when its receiver is slow and the call does not say. Default
+    /// [`Delivery::Reliable`].
+    const DELIVERY: Delivery = Delivery::Reliable;
 
     /// What a peer must be allowed at least for its handler to take it.
     const PERMISSION: Option<Permission> = None;

@@ -98,7 +98,10 @@ fn registry_has_all_by_opcode_and_name() {
     let opcodes: Vec<_> = registry.iter().map(|info| info.opcode.get()).collect();
     assert_eq!(
         opcodes,
-        [0x0100, 0x1001, 0x1002, 0x1003, 0x1004, 0x1f01, 0x1f02, 0x1f03, 0x1f04, 0x1f05, 0x1f06, 0xffff]
+        [
+            0x0100, 0x1001, 0x1002, 0x1003, 0x1004, 0x1f01, 0x1f02, 0x1f03, 0x1f04, 0x1f05, 0x1f06, 0x1f21,
+            0x1f22, 0x1f23, 0x1f24, 0xffff
+        ]
     );
     assert_eq!(registry.by_name("sign-in").unwrap().opcode, Login::OPCODE);
     assert!(registry.by_name("Login").is_none());
@@ -255,4 +258,26 @@ fn the_contract_does_not_depend_on_compression() {
     let registry = Registry::global().unwrap();
     let of = |opcode| registry.by_opcode(nalix_core::Opcode::new(opcode)).unwrap().fingerprint();
     assert_eq!(of(0x1f05), of(0x1f06));
+}
+
+#[packet(opcode = 0x1f21, delivery = "reliable")]
+struct Fact;
+
+#[packet(opcode = 0x1f22, delivery = "droppable")]
+struct Rumour;
+
+#[packet(opcode = 0x1f23, delivery = "drop_oldest")]
+struct News<'a>(&'a str);
+
+#[packet(opcode = 0x1f24, delivery = "latest")]
+struct Score;
+
+#[test]
+fn the_delivery_is_what_the_packet_says() {
+    use nalix_core::{Delivery, Encoded};
+    assert_eq!((Fact::DELIVERY, Last::DELIVERY), (Delivery::Reliable, Delivery::Reliable));
+    assert_eq!(Rumour::DELIVERY, Delivery::Droppable);
+    assert_eq!(News::DELIVERY, Delivery::DropOldest);
+    assert_eq!(Score::DELIVERY, Delivery::Latest(0));
+    assert_eq!(Encoded::<Score>::DELIVERY, Delivery::Latest(0));
 }

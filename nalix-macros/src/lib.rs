@@ -43,7 +43,9 @@ pub fn derive_wire(input: TokenStream) -> TokenStream {
 /// running it once does, so a client may send it again when the answer is lost), `compress` or `compress = N` (it and its answer
 /// are compressed from N bytes on, see below), `priority = "..."` (`"control"`, `"high"`, `"normal"` or `"bulk"`: how
 /// urgent it and its answer are when more waits than the link takes; if nothing is said, what is over 1 MiB is bulk, and
-/// all else normal), `permission = Permission::USER` and `max_size = N` (what its handler asks for at least, whatever the
+/// all else normal), `delivery = "..."` (`"reliable"`, `"droppable"`, `"drop_oldest"` or `"latest"`: what becomes of a one-way
+/// packet that is pushed to a receiver which reads too slowly, unless the call says otherwise; if nothing is said, it is reliable.
+/// `"latest"` is that of the type: calls that know keys say `Delivery::Latest(key)`), `permission = Permission::USER` and `max_size = N` (what its handler asks for at least, whatever the
 /// handler itself says), `rename = "..."`, `crate = path` (where `nalix_core` is). Fields take the
 /// `#[wire(...)]` attributes of `derive(Wire)`, which this macro includes.
 ///

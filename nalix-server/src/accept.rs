@@ -14,7 +14,6 @@ use nalix_core::{
     controller::{Context, Router},
     error::ProtocolError,
     link::{Link, tcp},
-    wire::Limits,
 };
 use tokio::{net::TcpListener, task::JoinHandle, time::sleep};
 use tracing::Instrument;
@@ -190,7 +189,8 @@ async fn serve_client<L: Link + Unpin>(inner: Arc<Inner>, mut link: Fronted<L>) 
         } else {
             tracing::info!(%reason, "disconnected");
         }
-        let context = Context::new(connection, Arc::clone(inner.router.states()), Limits::DEFAULT);
+        let context =
+            Context::new(connection, Arc::clone(inner.router.states()), inner.router.limits().clone());
         connection::run_disconnected(&inner.router, &context, &reason).await;
     };
     // Entering a span at every poll costs a little even when nobody listens.

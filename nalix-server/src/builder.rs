@@ -13,6 +13,7 @@ use nalix_core::{
     link::tcp::{self, ListenOptions},
     registry::Registry,
     session::MemoryBudget,
+    wire::Limits,
 };
 use tokio::sync::watch;
 use tower::BoxError;
@@ -20,7 +21,7 @@ use tower_layer::{Identity as NoLayer, Layer, Stack};
 use tower_service::Service;
 
 use crate::{
-    BuildError, Guard, GuardOptions, Hub, Server, ServerOptions, WhenFull,
+    BuildError, Cores, Guard, GuardOptions, Hub, Server, ServerOptions, WhenFull,
     handshakes::Handshakes,
     inner::{Inner, Stage},
     layered::{MakeServing, bare, layered},
@@ -28,20 +29,6 @@ use crate::{
     security::Security,
     sessions::Sessions,
 };
-
-/// How many runtimes serve connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Cores {
-    /// The runtime that runs the server serves its connections too. The default.
-    #[default]
-    Ambient,
-    /// This many threads with a runtime of one thread each, which share the port. A connection never leaves its
-    /// thread, so its handlers should compute little. Ports are shared on Linux and BSDs only.
-    Each(NonZeroUsize),
-    /// As [`Cores::Each`], as many as the machine has.
-    All,
-}
 
 impl Server {
     /// Starts to put a server together.
@@ -107,9 +94,17 @@ impl ServerBuilder {
 }
 
 impl<L> ServerBuilder<L> {
-    /// Sets all limits and times at once, in place of what has been set of them before.
+    /// Sets all limits and times at once, in place of what has been set of them before; and addresses and security, as far as
+    /// the options speak of them. What they and other methods say of security must not contradict each other.
     pub fn configure(mut self, options: ServerOptions) -> Self {
         let settings = &mut self.settings;
+        if !options.tcp.is_empty() {
+            settings.addresses = options.tcp;
+        }
+        settings.security.configure(options.security);
+        settings.router.limits(options.limits);
+        (settings.cores, settings.when_full, settings.guard) =
+            (options.cores, options.when_full, options.guard);
         settings.max_connections = options.max_connections;
         settings.max_handshakes = options.max_handshakes;
         settings.max_handshakes_per_address = options.max_handshakes_per_address;
@@ -261,6 +256,13 @@ impl<L> ServerBuilder<L> {
         self
     }
 
+    /// Sets what the bytes of a packet may make its decoder do before a handler sees it. Items of streams, answers and
+    /// packets for subscribers are decoded within the defaults.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.settings.router.limits(limits);
+        self
+    }
+
     /// Sets how many runtimes serve connections.
     pub fn cores(mut self, cores: Cores) -> Self {
         self.settings.cores = cores;
@@ -269,6 +271,9 @@ impl<L> ServerBuilder<L> {
 
     /// How many links may be there at once, those in the handshake included. Default 65,536. One more is told
     /// [`CloseCode::LimitExceeded`](crate::CloseCode) and to try again later.
+    ///
+    /// Each takes a descriptor. When a server starts that may have more links than the process may have descriptors, it traces a
+    /// warning with both numbers.
     pub fn max_connections(mut self, max: usize) -> Self {
         self.settings.max_connections = max;
         self
@@ -371,7 +376,7 @@ impl<L> ServerBuilder<L> {
         <L::Service as Service<Call>>::Error: Into<BoxError> + 'static,
     {
         let mut settings = self.settings;
-        let security = settings.security.resolve()?;
+        let security = settings.security.load().await?.resolve()?;
         for (option, value) in [
             ("max_handshakes", settings.max_handshakes),
             ("max_handshakes_per_address", settings.max_handshakes_per_address),

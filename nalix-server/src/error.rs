@@ -2,7 +2,7 @@
 
 use std::io;
 
-use nalix_core::{controller::RouterError, error::DuplicateError};
+use nalix_core::{controller::RouterError, error::DuplicateError, handshake::IdentityError};
 use thiserror::Error;
 
 /// Why a server cannot be built. Nothing is left bound.
@@ -20,6 +20,9 @@ pub enum BuildError {
         /// The other.
         other: &'static str,
     },
+    /// The identity file that the options name cannot be used.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
     /// A limit of zero would let nobody in.
     #[error("`{option}` is zero, which lets nobody in")]
     Zero {

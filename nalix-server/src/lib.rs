@@ -43,6 +43,7 @@
 mod accept;
 mod builder;
 mod cores;
+mod descriptors;
 mod drain;
 mod error;
 mod event_queue;
@@ -67,7 +68,7 @@ pub mod store;
 mod sync;
 
 pub use nalix_core::{
-    Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Duplex,
+    Advice, CloseCode, CloseReason, Code, Connection, ConnectionId, Context, Controller, Delivery, Duplex,
     DuplexRequest, Encoded, Failure, Incoming, Lag, Lagged, Listener, NoError, OneWay, Opcode, OpenBuilder,
     OpenFuture, Outgoing, Packet, Permission, Push, Queue, Request, RequestBuilder, RequestError,
     RequestFuture, Response, ResponseBuilder, ResponseFuture, Resumption, SendError, SendFuture, Side, State,
@@ -88,14 +89,14 @@ pub use nalix_core::config;
 pub use nalix_core::{Bytes, Stream, stream};
 
 pub use self::{
-    builder::{Cores, ServerBuilder},
+    builder::ServerBuilder,
     drain::DrainReport,
     error::BuildError,
-    group::{Answer, Ask, Delivery, Group, Join, Member, Members, Presence, PresenceEvent, Sent},
+    group::{Answer, Ask, Group, Join, Member, Members, Presence, PresenceEvent, Sent},
     guard::{Admission, Ban, BanCause, Cidr, Guard, GuardOptions, ParseCidrError, Refusal, RefusalCause},
     handle::ServerHandle,
     hub::{ConnectionInfo, Hub, HubEvent, HubEvents, HubExt},
-    options::ServerOptions,
+    options::{Cores, SecurityOptions, ServerOptions},
     places::WhenFull,
     server::Server,
 };

@@ -47,6 +47,11 @@ impl Links {
         }
     }
 
+    /// How many there may be.
+    pub(crate) fn max(&self) -> usize {
+        self.max
+    }
+
     /// Counts a link in, until the guard is dropped. `None` if there are too many.
     pub(crate) fn enter(self: &Arc<Self>) -> Option<Present> {
         // Whoever has to go for it does so when its handshake is done; until then it counts among the handshakes.

@@ -11,7 +11,7 @@ use std::{
 use tokio::{task::JoinHandle, time::timeout};
 
 use crate::{
-    BuildError, DrainReport, ServerHandle, accept, cores,
+    BuildError, DrainReport, ServerHandle, accept, cores, descriptors,
     drain::{FORCE_TIMEOUT, drain},
     inner::{Inner, Stage},
 };
@@ -95,6 +95,7 @@ impl Server {
         force: impl Future<Output = ()>,
     ) -> Result<DrainReport, BuildError> {
         let Self { inner, listeners, cores } = self;
+        descriptors::warn_if_short(inner.links.max());
         let _stop = StopAccepting(&inner);
         let accepting = match cores {
             None => Accepting::Tasks(accept::spawn_all(&inner, listeners)?),

@@ -404,8 +404,9 @@ async fn a_group_gets_it_compressed_once_and_each_member_in_the_form_it_takes() 
     for connection in server.connections() {
         group.join(&connection);
     }
-    for (i, delivery) in
-        [Delivery::Reliable, Delivery::Droppable, Delivery::Latest(1)].into_iter().enumerate()
+    for (i, delivery) in [Delivery::Reliable, Delivery::Droppable, Delivery::DropOldest, Delivery::Latest(1)]
+        .into_iter()
+        .enumerate()
     {
         let packet = Numbered { n: i as u32, ballast: some(20_000) };
         assert_eq!(group.with(delivery).send(&packet).queued, 3, "{delivery:?}");
@@ -414,8 +415,8 @@ async fn a_group_gets_it_compressed_once_and_each_member_in_the_form_it_takes() 
         let got = plain.frame().await.unwrap();
         assert_eq!((got.kind, got.payload), (FrameKind::Notify, to_vec(&packet).unwrap().into()));
     }
-    ear.numbers.has(3).await;
-    assert_eq!(ear.numbers.all(), [0, 1, 2]);
+    ear.numbers.has(4).await;
+    assert_eq!(ear.numbers.all(), [0, 1, 2, 3]);
 }
 
 #[tokio::test]

@@ -114,6 +114,8 @@ async fn a_server_without_descriptors_waits_without_spinning_and_goes_on_when_th
     let server = Process::start();
     let address: SocketAddr = server.wait_for("ADDRESS ").parse().unwrap();
     let mut held: Vec<_> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let warning = server.wait_for("WARN");
+    assert!(warning.contains("max_connections=65536 descriptor_limit=64"), "{warning}");
     server.wait_for(COMPLAINT);
 
     let (before, begun) = (server.ticks(), Instant::now());

@@ -255,7 +255,7 @@ async fn a_confidential_packet_goes_to_no_member_in_the_clear() {
     let group = server.hub().group("g");
     let (mut peer, connection) = deaf(&server, LINK).await;
     group.join(&connection);
-    for delivery in [Delivery::Reliable, Delivery::Droppable, Delivery::Latest(1)] {
+    for delivery in [Delivery::Reliable, Delivery::Droppable, Delivery::DropOldest, Delivery::Latest(1)] {
         let sent = group.with(delivery).send(&Secret { n: 1 });
         assert_eq!((sent.queued, sent.failed), (0, 1), "{delivery:?}");
     }
@@ -273,7 +273,7 @@ async fn a_packet_over_the_message_limit_fails_for_that_member_alone() {
     let ear = Ear::default();
     let (_session, connection) = member(&server, ear.clone()).await;
     group.join(&connection);
-    for delivery in [Delivery::Reliable, Delivery::Droppable, Delivery::Latest(1)] {
+    for delivery in [Delivery::Reliable, Delivery::Droppable, Delivery::DropOldest, Delivery::Latest(1)] {
         let sent = group.with(delivery).send(&block(1));
         assert_eq!((sent.queued, sent.failed, sent.slow), (0, 1, 0), "{delivery:?}");
     }
@@ -299,8 +299,9 @@ async fn what_does_not_fit_a_frame_arrives_whatever_the_delivery() {
     let group = server.hub().group("g");
     let (mut peer, connection) = deaf(&server, LINK).await;
     group.join(&connection);
-    for (n, delivery) in
-        [Delivery::Reliable, Delivery::Droppable, Delivery::Latest(1)].into_iter().enumerate()
+    for (n, delivery) in [Delivery::Reliable, Delivery::Droppable, Delivery::DropOldest, Delivery::Latest(1)]
+        .into_iter()
+        .enumerate()
     {
         assert_eq!(group.with(delivery).send(&large(n as u32)).queued, 1, "{delivery:?}");
         assert_eq!(next_block(&mut peer).await, n as u32, "{delivery:?}");

@@ -9,7 +9,9 @@ use nalix_core::{
     handshake::{Pinned, Secured},
     session::MAX_MESSAGE,
 };
-use nalix_server::{GuardOptions, Identity, Options, Sealing, Server, link::tcp::ListenOptions};
+use nalix_server::{
+    GuardOptions, Identity, Options, Sealing, SecurityOptions, Server, link::tcp::ListenOptions,
+};
 
 const DOC: &str = include_str!("../../docs/options.md");
 const PROTOCOL: &str = include_str!("../../docs/protocol.md");
@@ -18,6 +20,7 @@ const PROTOCOL: &str = include_str!("../../docs/protocol.md");
 fn every_option_is_documented_with_its_default() {
     assert_eq!(documented("Options"), fields(&Options::default()));
     assert_eq!(documented("GuardOptions"), fields(&GuardOptions::default()));
+    assert_eq!(documented("SecurityOptions"), fields(&SecurityOptions::default()));
     assert_eq!(documented("ReconnectOptions"), fields(&ReconnectOptions::default()));
     assert_eq!(documented("ListenOptions"), fields(&ListenOptions::default()));
     assert_eq!(documented("Limits"), fields(&nalix_core::wire::Limits::DEFAULT));

@@ -76,7 +76,8 @@ impl Lab {
 }
 
 async fn server() -> ServerHandle {
-    let builder = Server::builder().plaintext().no_listener().controller(Lab);
+    // As few as the process has descriptors for; more would be a warning.
+    let builder = Server::builder().plaintext().no_listener().controller(Lab).max_connections(64);
     builder.build().await.unwrap().spawn().0
 }
 

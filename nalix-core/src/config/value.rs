@@ -1,10 +1,10 @@
 //! Values as people write them.
 
-use std::{fmt, time::Duration};
+use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{Error, Visitor},
+    de::{Error, SeqAccess, Visitor},
 };
 
 /// A value as it has come, before it is known what of.
@@ -16,6 +16,8 @@ pub enum Raw {
     Text(String),
     /// Yes or no, from a file.
     Flag(bool),
+    /// Several texts, from a file.
+    List(Vec<String>),
 }
 
 impl<'de> Deserialize<'de> for Raw {
@@ -26,11 +28,11 @@ impl<'de> Deserialize<'de> for Raw {
 
 struct AnyRaw;
 
-impl Visitor<'_> for AnyRaw {
+impl<'de> Visitor<'de> for AnyRaw {
     type Value = Raw;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number that is not negative, text, or true or false")
+        f.write_str("a number that is not negative, text, true or false, or a list of texts")
     }
 
     fn visit_u64<E: Error>(self, n: u64) -> Result<Raw, E> {
@@ -48,6 +50,14 @@ impl Visitor<'_> for AnyRaw {
     fn visit_bool<E: Error>(self, flag: bool) -> Result<Raw, E> {
         Ok(Raw::Flag(flag))
     }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Raw, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Raw::List(list))
+    }
 }
 
 /// A plain number within a range.
@@ -59,6 +69,7 @@ pub fn number(raw: &Raw, min: u64, max: u64) -> Result<u64, String> {
         Raw::Number(n) => *n,
         Raw::Text(text) => digits(text.trim()).ok_or_else(|| format!("{text:?} is not a number"))?,
         Raw::Flag(flag) => return Err(format!("{flag} is not a number")),
+        Raw::List(_) => return Err("a list is not a number".into()),
     };
     in_range(n, min, max)
 }
@@ -71,6 +82,7 @@ pub fn size(raw: &Raw, min: usize, max: usize) -> Result<usize, String> {
     let n = match raw {
         Raw::Number(n) => *n,
         Raw::Flag(flag) => return Err(format!("{flag} is not a size")),
+        Raw::List(_) => return Err("a list is not a size".into()),
         Raw::Text(text) => {
             let units = [
                 ("KiB", 1 << 10),
@@ -128,6 +140,49 @@ pub fn flag(raw: &Raw) -> Result<bool, String> {
         Raw::Text(text) if text.trim() == "false" => Ok(false),
         Raw::Text(text) => Err(format!("{text:?} is neither true nor false")),
         Raw::Number(n) => Err(format!("{n} is neither true nor false")),
+        Raw::List(_) => Err("a list is neither true nor false".into()),
+    }
+}
+
+/// Text that is not empty.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn text(raw: &Raw) -> Result<String, String> {
+    match raw {
+        Raw::Text(text) if text.trim().is_empty() => Err("it is empty".into()),
+        Raw::Text(text) => Ok(text.clone()),
+        _ => Err("it must be text, in quotes".into()),
+    }
+}
+
+/// One of several words.
+///
+/// # Errors
+/// Which words there are.
+pub fn word<T: Copy>(raw: &Raw, words: &[(&str, T)]) -> Result<T, String> {
+    let found = match raw {
+        Raw::Text(text) => words.iter().find(|(word, _)| *word == text.trim()),
+        _ => None,
+    };
+    found.map(|&(_, value)| value).ok_or_else(|| {
+        let known: Vec<_> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
+        format!("it must be one of {}", known.join(", "))
+    })
+}
+
+/// A list of things that are written as text: a list of texts, or one text with commas between them, as in environment
+/// variables. An empty text is an empty list.
+///
+/// # Errors
+/// What is wrong with the first that is wrong.
+pub fn list<T: FromStr<Err: fmt::Display>>(raw: &Raw) -> Result<Vec<T>, String> {
+    let parse = |item: &str| item.trim().parse::<T>().map_err(|why| format!("{item:?}: {why}"));
+    match raw {
+        Raw::List(items) => items.iter().map(|item| parse(item)).collect(),
+        Raw::Text(text) if text.trim().is_empty() => Ok(Vec::new()),
+        Raw::Text(text) => text.split(',').map(parse).collect(),
+        _ => Err("it must be a list of texts, or one text with commas between them".into()),
     }
 }
 
@@ -179,6 +234,32 @@ mod tests {
         }
         assert!(size(&Raw::Number(11), 1, 10).unwrap_err().contains("from 1 to 10"));
         assert!(size(&text("0"), 1, 10).is_err());
+    }
+
+    #[test]
+    fn lists_are_lists_or_texts_with_commas() {
+        let listed = Raw::List(vec!["1".into(), " 2".into()]);
+        for raw in [listed, text("1,2"), text(" 1 , 2 ")] {
+            assert_eq!(list::<u8>(&raw), Ok(vec![1, 2]), "{raw:?}");
+        }
+        assert_eq!(list::<u8>(&text(" ")), Ok(Vec::new()));
+        assert_eq!(list::<u8>(&Raw::List(Vec::new())), Ok(Vec::new()));
+        assert!(list::<u8>(&text("1,,2")).is_err() && list::<u8>(&Raw::Number(1)).is_err());
+        assert!(list::<u8>(&text("1,x")).unwrap_err().contains("\"x\""));
+        let none = Raw::List(Vec::new());
+        assert!(number(&none, 0, 1).is_err() && size(&none, 0, 1).is_err() && flag(&none).is_err());
+        assert!(time(&none, Duration::ZERO).is_err());
+    }
+
+    #[test]
+    fn words_are_those_there_are() {
+        let words = [("one", 1), ("two", 2)];
+        assert_eq!(word(&text(" two "), &words), Ok(2));
+        for bad in [text("three"), text("One"), Raw::Number(1)] {
+            assert!(word(&bad, &words).unwrap_err().contains("\"one\", \"two\""), "{bad:?}");
+        }
+        assert_eq!(super::text(&text("a.key")), Ok("a.key".into()));
+        assert!(super::text(&text(" ")).is_err() && super::text(&Raw::Flag(true)).is_err());
     }
 
     #[test]

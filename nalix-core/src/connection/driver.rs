@@ -33,7 +33,6 @@ use crate::{
     peer::{Arrival, Commands, Shared},
     session::{Cover, Inbound, MemoryBudget},
     status::{CloseCode, CloseReason},
-    wire::Limits,
 };
 
 /// A connection's task: a future that resolves to the reason for which the connection ended.
@@ -125,8 +124,11 @@ impl<L: Link> Driver<L> {
         }
         let connection = Connection::new(Arc::clone(&shared));
         let router = serving.router.clone();
-        let context =
-            controller::Context::new(connection.clone(), Arc::clone(router.states()), Limits::DEFAULT);
+        let context = controller::Context::new(
+            connection.clone(),
+            Arc::clone(router.states()),
+            router.limits().clone(),
+        );
         let terms = &shared.setup.terms;
         let inbox = Inbox::new(router.lanes(), terms.calls_in, terms.window_out, options.large_outbox);
         let mut driver = Self {

@@ -86,16 +86,17 @@ pub struct Options {
     /// Too low makes senders wait for each flush; too high lets a peer that does not read take that much memory.
     pub outbox: usize,
     /// Packets that are sent as droppable are left out while this many bytes of their priority wait to be written, or as many
-    /// as `outbox`.
-    /// Default 64 KiB.
+    /// as `outbox`. Of packets that wait and of which the oldest may be dropped ([`Delivery::DropOldest`](crate::Delivery)), they
+    /// are while these have more bytes, as long as there are several. Default 64 KiB.
     ///
     /// Too low leaves packets out at every burst; too high lets a peer that reads slowly get them late. Zero leaves all of
     /// them out.
     pub drop_mark: usize,
-    /// How many packets of which only the latest counts may wait to be written, each of another key. Default 1,024.
+    /// How many packets of which only the latest counts may wait to be written, each of another key; and as many of which the
+    /// oldest may be dropped. Default 1,024.
     ///
     /// Too low leaves keys out; too high lets a peer that does not read take more memory, though never more than
-    /// `outbox` once more, or one packet. Zero leaves all of them out.
+    /// `outbox` and `drop_mark` once more, or one packet of each kind. Zero leaves all of them out.
     pub max_latest: usize,
     /// How many bytes of large messages may wait to be written before they count against `outbox`, where small ones would
     /// have to wait, too. Default 64 MiB. Senders of large messages wait for room here, unless none waits yet. A message that

@@ -15,7 +15,7 @@ use super::{
     guard::{Guard, Way},
     handlers::{Entry, Handler},
 };
-use crate::{Opcode, error::DuplicateError, packet::Priority, status::CloseReason};
+use crate::{Opcode, error::DuplicateError, packet::Priority, status::CloseReason, wire::Limits};
 
 /// Where a packet goes: its handler, the lane it waits in, whether it must have come sealed, how urgent its answer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,6 +102,7 @@ struct Table {
     hooks: Vec<Arc<dyn Hooks>>,
     lanes: usize,
     states: Arc<StateMap>,
+    limits: Limits,
 }
 
 impl fmt::Debug for Router {
@@ -113,7 +114,7 @@ impl fmt::Debug for Router {
 impl Router {
     /// A router without handlers: every packet is answered with `Unimplemented`.
     pub fn empty() -> Self {
-        Self::assemble(Vec::new(), Vec::new(), Arc::default())
+        Self::assemble(Vec::new(), Vec::new(), Arc::default(), Limits::DEFAULT)
             .unwrap_or_else(|_| unreachable!("nothing to clash"))
     }
 
@@ -174,6 +175,11 @@ impl Router {
         &self.table.states
     }
 
+    /// What the packets of its handlers are decoded within.
+    pub fn limits(&self) -> &Limits {
+        &self.table.limits
+    }
+
     /// The hooks that run when a connection is ready, in the order in which their controllers were added, without
     /// those of the first `from` controllers.
     pub fn connected_from(&self, from: usize, ctx: &Context) -> Vec<HookFuture> {
@@ -213,13 +219,14 @@ impl Router {
         handlers.append(&mut builder.handlers.list);
         let mut hooks = self.table.hooks.clone();
         hooks.append(&mut builder.hooks);
-        Self::assemble(handlers, hooks, Arc::clone(&self.table.states))
+        Self::assemble(handlers, hooks, Arc::clone(&self.table.states), self.table.limits.clone())
     }
 
     fn assemble(
         handlers: Vec<Entry>,
         hooks: Vec<Arc<dyn Hooks>>,
         states: Arc<StateMap>,
+        limits: Limits,
     ) -> Result<Self, RouterError> {
         let len = handlers.iter().map(|entry| usize::from(entry.spec.opcode.get()) + 1).max().unwrap_or(0);
         let mut routes = vec![NOWHERE; len].into_boxed_slice();
@@ -250,7 +257,7 @@ impl Router {
             *slot = Route { handler, lane, traits: traits_of(spec), priority: spec.priority };
         }
         let (buckets, lanes) = (buckets.into(), lanes.len());
-        Ok(Router { table: Arc::new(Table { routes, handlers, buckets, hooks, lanes, states }) })
+        Ok(Router { table: Arc::new(Table { routes, handlers, buckets, hooks, lanes, states, limits }) })
     }
 }
 
@@ -390,6 +397,7 @@ pub struct RouterBuilder {
     handlers: Handlers,
     hooks: Vec<Arc<dyn Hooks>>,
     states: StateMap,
+    limits: Limits,
     twice: Option<&'static str>,
 }
 
@@ -421,6 +429,11 @@ impl RouterBuilder {
         }
     }
 
+    /// Sets what the packets of the handlers are decoded within. Default [`Limits::DEFAULT`].
+    pub fn limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
     /// Checks everything and builds the table.
     ///
     /// # Errors
@@ -432,6 +445,6 @@ impl RouterBuilder {
         if self.handlers.list.is_empty() {
             return Err(RouterError::Empty);
         }
-        Router::assemble(self.handlers.list, self.hooks, Arc::new(self.states))
+        Router::assemble(self.handlers.list, self.hooks, Arc::new(self.states), self.limits)
     }
 }

@@ -4,7 +4,7 @@ use std::{fmt, marker::PhantomData};
 
 use bytes::Bytes;
 
-use super::{OneWay, Packet, Precompressed, Priority, Request};
+use super::{Delivery, OneWay, Packet, Precompressed, Priority, Request};
 use crate::{
     Opcode,
     error::EncodeError,
@@ -110,6 +110,7 @@ impl<P: Packet> Packet for Encoded<P> {
     const COMPRESS: Option<usize> = P::COMPRESS;
     const PRIORITY: Option<Priority> = P::PRIORITY;
     const IDEMPOTENT: bool = P::IDEMPOTENT;
+    const DELIVERY: Delivery = P::DELIVERY;
     const PERMISSION: Option<Permission> = P::PERMISSION;
     const MAX_SIZE: Option<usize> = P::MAX_SIZE;
 

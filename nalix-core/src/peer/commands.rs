@@ -125,6 +125,6 @@ impl State {
 
     /// How many one-way packets have been left out, of all kinds.
     pub(super) fn left_out_in_all(&self) -> u64 {
-        self.left_out + self.latest.left_out
+        self.left_out + self.latest.left_out()
     }
 }

@@ -284,8 +284,9 @@ impl Connection {
         self.shared.pushes.malformed()
     }
 
-    /// How many one-way packets have been left out since the peer reads too slowly for them: droppable ones, and those of
-    /// which only the latest counts, whether the next has replaced them or there was no room for their key;
+    /// How many one-way packets have been left out since the peer reads too slowly for them: droppable ones, those that
+    /// were dropped for later ones, and those of which only the latest counts, whether the next has replaced them or there was no
+    /// room for their key;
     /// and the one for which [`Connection::try_send_or_close`] has closed.
     pub fn left_out(&self) -> u64 {
         self.shared.lock().left_out_in_all()

@@ -2,47 +2,33 @@
 
 use std::collections::HashMap;
 
-use bytes::Bytes;
-
+use super::{
+    recent::Recent,
+    waiting::{Bounds, Waiting},
+};
 use crate::{
     Opcode,
-    frame::{FRAGMENT, Head, Metadata},
-    packet::{Encoded, Packet, Priority},
-    session::{Cover, Outbound},
+    frame::FRAGMENT,
+    packet::{Encoded, Packet},
+    session::Outbound,
 };
 
-/// The packets that wait, each in the place of its key. They take no room in the outbox and have bounds of their own.
+/// The packets that wait, each in the place of its key. They take no room in the outbox and have bounds of their own. Beside them
+/// wait those of which the oldest may go, with bounds of their own, too.
 #[derive(Debug, Default)]
 pub(super) struct Latest {
     table: Option<Box<Table>>,
+    pub(super) recent: Recent,
     /// How many have been replaced before they were written, or had no room.
-    pub(super) left_out: u64,
-}
-
-/// How much may wait.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
-    pub(super) packets: usize,
-    pub(super) bytes: usize,
+    left_out: u64,
 }
 
 #[derive(Debug, Default)]
 struct Table {
     /// In the order in which their keys first came.
-    waiting: Vec<Waiting>,
+    waiting: Vec<(u64, Waiting)>,
     places: HashMap<(Opcode, u64), usize>,
     bytes: usize,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    opcode: Opcode,
-    key: u64,
-    priority: Option<Priority>,
-    cover: Cover,
-    payload: Bytes,
-    /// For a peer that can inflate it.
-    compressed: Option<Bytes>,
 }
 
 impl Latest {
@@ -51,7 +37,7 @@ impl Latest {
         let table = self.table.get_or_insert_default();
         let payload = packet.payload();
         let place = table.places.get(&(P::OPCODE, key)).copied();
-        let replaced = place.map_or(0, |at| table.waiting[at].payload.len());
+        let replaced = place.map_or(0, |at| table.waiting[at].1.payload.len());
         let bytes = table.bytes - replaced + payload.len();
         // One that is shorter than the one before always has its place, and so has one that is alone.
         let fits = bytes <= bounds.bytes || payload.len() <= replaced || bytes == payload.len();
@@ -60,16 +46,15 @@ impl Latest {
             return false;
         }
         table.bytes = bytes;
-        let (payload, compressed) = (payload.clone(), packet.compressed().cloned());
+        let waiting = Waiting::of(packet);
         match place {
             Some(at) => {
                 self.left_out += 1;
-                (table.waiting[at].payload, table.waiting[at].compressed) = (payload, compressed);
+                table.waiting[at].1 = waiting;
             }
             None => {
                 table.places.insert((P::OPCODE, key), table.waiting.len());
-                let (opcode, priority, cover) = (P::OPCODE, P::PRIORITY, Cover::of(P::ENCRYPT));
-                table.waiting.push(Waiting { opcode, key, priority, cover, payload, compressed });
+                table.waiting.push((key, waiting));
             }
         }
         true
@@ -80,14 +65,15 @@ impl Latest {
     /// One that goes in fragments waits here for room, and while such a one goes, others of its opcode do: neither could be
     /// replaced there, and a later one could come to the peer first.
     pub(super) fn append_to(&mut self, out: &mut Outbound) {
+        self.recent.append_to(out);
         let Some(table) = &mut self.table else { return };
         let mut going: Vec<Opcode> = out.large_notifies().collect();
         let mut held = Vec::new();
-        for waiting in table.waiting.drain(..) {
+        for (key, waiting) in table.waiting.drain(..) {
             let len = waiting.len_for(out);
             let is_large = len > FRAGMENT;
             if going.contains(&waiting.opcode) || (is_large && !out.has_large_room(len)) {
-                held.push(waiting);
+                held.push((key, waiting));
                 continue;
             }
             if is_large {
@@ -106,8 +92,9 @@ impl Latest {
 
     /// Appends all that wait, as nothing comes behind them.
     pub(super) fn append_all_to(&mut self, out: &mut Outbound) {
+        self.recent.append_all_to(out);
         if let Some(table) = self.table.take() {
-            for waiting in table.waiting {
+            for (_, waiting) in table.waiting {
                 waiting.append_to(out);
             }
         }
@@ -116,51 +103,27 @@ impl Latest {
     /// Drops those that wait.
     pub(super) fn clear(&mut self) {
         self.table = None;
+        self.recent.clear();
     }
 
     /// Whether none waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.table.as_ref().is_none_or(|table| table.waiting.is_empty())
+        self.table.as_ref().is_none_or(|table| table.waiting.is_empty()) && self.recent.is_empty()
+    }
+
+    /// How many have been left out, of both kinds.
+    pub(super) fn left_out(&self) -> u64 {
+        self.left_out + self.recent.left_out()
     }
 }
 
 impl Table {
     /// Keeps these, and nothing else.
-    fn hold(&mut self, held: Vec<Waiting>) {
+    fn hold(&mut self, held: Vec<(u64, Waiting)>) {
         self.places =
-            held.iter().enumerate().map(|(at, waiting)| ((waiting.opcode, waiting.key), at)).collect();
-        self.bytes = held.iter().map(|waiting| waiting.payload.len()).sum();
+            held.iter().enumerate().map(|(at, (key, waiting))| ((waiting.opcode, *key), at)).collect();
+        self.bytes = held.iter().map(|(_, waiting)| waiting.payload.len()).sum();
         self.waiting = held;
-    }
-}
-
-impl Waiting {
-    /// How many bytes of it travel.
-    fn len_for(&self, out: &Outbound) -> usize {
-        self.compressed.as_ref().filter(|_| out.compresses()).unwrap_or(&self.payload).len()
-    }
-
-    fn append_to(self, out: &mut Outbound) {
-        let Self { opcode, priority, cover, payload, compressed, .. } = self;
-        let (head, metadata) = (Head::notify(opcode), (Metadata::default(), None));
-        // They have been waiting here, where they could be replaced. There is at most one of each key at a time.
-        let (head, payload) = match compressed.filter(|_| out.compresses()) {
-            Some(bytes) => (head.with_compressed(), bytes),
-            None => (head, payload),
-        };
-        let large = payload.len() > FRAGMENT;
-        let priority = if large { priority } else { None };
-        let appended = out.without_ranks(|out| {
-            if large {
-                out.append_encoded(priority, cover, head, metadata, payload)
-            } else {
-                out.append_as(priority, cover, head, metadata, payload.len(), |w| w.put(&payload))
-            }
-        });
-        if let Err(error) = appended {
-            // Their length has been checked.
-            tracing::error!(%error, "a packet cannot be sent");
-        }
     }
 }
 
@@ -170,7 +133,11 @@ const KEEP: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{packet, session::Inbound};
+    use crate::{
+        frame::{Head, Metadata},
+        packet,
+        session::{Cover, Inbound},
+    };
 
     #[packet(opcode = 0x3e01)]
     struct LatestSpot {

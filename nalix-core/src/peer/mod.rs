@@ -11,6 +11,7 @@ mod clock;
 mod commands;
 mod cut;
 mod deadlines;
+mod deliver;
 mod early;
 mod error;
 mod flow;
@@ -26,6 +27,7 @@ mod open;
 mod outgoing;
 mod push;
 mod received;
+mod recent;
 mod request;
 mod response;
 mod resumption;
@@ -34,6 +36,7 @@ mod send;
 mod shared;
 mod standing;
 mod waiters;
+mod waiting;
 
 pub(crate) use self::{
     arrival::Arrival,

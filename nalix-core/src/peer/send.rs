@@ -14,13 +14,13 @@ use super::{
     append::append_packet,
     attached::Attached,
     large::large,
-    latest::Bounds,
     shared::{Shared, State, wake},
     waiters::Ticket,
+    waiting::Bounds,
 };
 use crate::{
     frame::{Head, Metadata},
-    packet::{Encoded, OneWay},
+    packet::{Delivery, Encoded, OneWay},
     status::{CloseCode, CloseReason},
 };
 
@@ -201,10 +201,7 @@ pub(super) fn try_send_latest<P: OneWay>(
     packet: &Encoded<P>,
 ) -> Result<(), SendError> {
     let setup = &shared.setup;
-    let limit = setup.terms.message_out;
-    if packet.payload().len() > limit {
-        return Err(SendError::TooLarge { limit });
-    }
+    check_len(shared, packet)?;
     let bounds = Bounds { packets: setup.max_latest, bytes: setup.outbox };
     put::<P>(
         shared,
@@ -212,6 +209,41 @@ pub(super) fn try_send_latest<P: OneWay>(
             if state.latest.put(key, packet, bounds) { Ok(()) } else { Err(SendError::Full) }
         },
     )
+}
+
+/// Puts the packet behind those of its kind, and drops the oldest of them that there is no room for.
+pub(super) fn try_send_drop_oldest<P: OneWay>(
+    shared: &Shared,
+    packet: &Encoded<P>,
+) -> Result<usize, SendError> {
+    check_len(shared, packet)?;
+    let bounds = Bounds { packets: shared.setup.max_latest, bytes: shared.setup.drop_mark };
+    let mut dropped = 0;
+    put::<P>(shared, |state| {
+        dropped = state.latest.recent.put(packet, bounds).ok_or(SendError::Full)?;
+        Ok(())
+    })?;
+    Ok(dropped)
+}
+
+/// Sends the packet in the way that `delivery` says. Returns how many others were dropped for it.
+pub(super) fn try_send_as<P: OneWay>(
+    shared: &Shared,
+    delivery: Delivery,
+    packet: &Encoded<P>,
+) -> Result<usize, SendError> {
+    match delivery {
+        Delivery::Reliable => try_send_or_close(shared, packet).map(|()| 0),
+        Delivery::Droppable => try_send_droppable(shared, packet).map(|()| 0),
+        Delivery::DropOldest => try_send_drop_oldest(shared, packet),
+        Delivery::Latest(key) => try_send_latest(shared, key, packet).map(|()| 0),
+    }
+}
+
+/// For packets that wait before they are appended, where their length is not checked again.
+fn check_len<P: OneWay>(shared: &Shared, packet: &Encoded<P>) -> Result<(), SendError> {
+    let limit = shared.setup.terms.message_out;
+    if packet.payload().len() > limit { Err(SendError::TooLarge { limit }) } else { Ok(()) }
 }
 
 /// Runs `f` under the lock unless nothing can be sent, and wakes the driver if it has put something there.

@@ -40,6 +40,17 @@ pub(super) fn check(cx: &mut Ctxt, packet: &mut Packet) {
     {
         cx.error(priority, "a priority is `\"control\"`, `\"high\"`, `\"normal\"` or `\"bulk\"`");
     }
+    if let Some(delivery) = &keys.delivery {
+        if !["reliable", "droppable", "drop_oldest", "latest"].contains(&delivery.value().as_str()) {
+            cx.error(
+                delivery,
+                "a delivery is `\"reliable\"`, `\"droppable\"`, `\"drop_oldest\"` or `\"latest\"`",
+            );
+        }
+        if keys.reply.is_some() || keys.stream.is_some() || keys.upload.is_some() {
+            cx.error(delivery, "`delivery` goes on one-way packets: one that is answered is never left out");
+        }
+    }
     if let Some((_, Some(threshold))) = &keys.compress {
         literal_threshold(cx, threshold);
     }

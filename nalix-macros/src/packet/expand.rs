@@ -69,6 +69,17 @@ pub(super) fn expand(packet: &Packet, failed: bool) -> TokenStream {
                 ::core::option::Option::Some(#priority::#variant);
         ))
     });
+    let delivery = packet.keys.delivery.as_ref().and_then(|delivery| {
+        let variant = match delivery.value().as_str() {
+            "reliable" => quote!(Reliable),
+            "droppable" => quote!(Droppable),
+            "drop_oldest" => quote!(DropOldest),
+            "latest" => quote!(Latest(0)),
+            _ => return None,
+        };
+        let delivery = quote!(#krate::packet::Delivery);
+        Some(quote!(const DELIVERY: #delivery = #delivery::#variant;))
+    });
     let permission = packet.keys.permission.as_ref().filter(|_| !failed).map(|(_, permission)| {
         let permission = values::permission(krate, permission);
         quote!(
@@ -97,6 +108,7 @@ pub(super) fn expand(packet: &Packet, failed: bool) -> TokenStream {
             #streams
             #uploads
             #priority
+            #delivery
             #permission
             #max_size
         }

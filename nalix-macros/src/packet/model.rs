@@ -28,6 +28,7 @@ pub(crate) struct Keys {
     /// With the threshold, if it says one.
     pub(crate) compress: Option<(Ident, Option<Expr>)>,
     pub(crate) priority: Option<LitStr>,
+    pub(crate) delivery: Option<LitStr>,
     pub(crate) permission: Option<(Ident, Expr)>,
     pub(crate) max_size: Option<(Ident, Expr)>,
     pub(crate) rename: Option<LitStr>,
@@ -53,6 +54,7 @@ impl From<Args> for Keys {
             idempotent: args.flag("idempotent"),
             compress: args.maybe_expr("compress"),
             priority: args.text("priority"),
+            delivery: args.text("delivery"),
             permission: args.expr("permission"),
             max_size: args.expr("max_size"),
             rename: args.text("rename"),
@@ -88,6 +90,7 @@ const KNOWN: Known = Known {
         ("idempotent", Kind::Flag),
         ("compress", Kind::MaybeExpr),
         ("priority", Kind::Text),
+        ("delivery", Kind::Text),
         ("permission", Kind::Expr),
         ("max_size", Kind::Expr),
         ("rename", Kind::Text),

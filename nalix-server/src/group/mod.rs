@@ -11,11 +11,11 @@ mod table;
 
 use std::{any::Any, fmt, hash::Hash, sync::Arc, time::Duration};
 
-use nalix_core::{Connection, OneWay, Request, Status};
+use nalix_core::{Connection, Delivery, OneWay, Request, Status};
 
 pub use self::{
     ask::{Answer, Ask},
-    delivery::{Delivery, Sent},
+    delivery::Sent,
     member::{Member, Members},
     presence::{Presence, PresenceEvent},
 };
@@ -63,7 +63,8 @@ use self::{presence::Queue, room::Room};
 #[derive(Clone)]
 pub struct Group {
     room: Arc<Room>,
-    delivery: Delivery,
+    /// Whatever packets declare.
+    delivery: Option<Delivery>,
 }
 
 impl fmt::Debug for Group {
@@ -144,13 +145,13 @@ impl Group {
     where
         K: Hash + Eq + Send + Sync + 'static,
     {
-        Self { room: groups.room(key), delivery: Delivery::default() }
+        Self { room: groups.room(key), delivery: None }
     }
 
     /// The groups that a connection is in, in no order.
     pub(crate) fn of(connection: &Connection) -> Vec<Self> {
         let rooms = memberships::of(connection).into_iter();
-        rooms.map(|room| Self { room, delivery: Delivery::default() }).collect()
+        rooms.map(|room| Self { room, delivery: None }).collect()
     }
 
     /// The key that the group was made from, if that is a `K`. If it is a text, it is of the type that the first handle was
@@ -164,7 +165,7 @@ impl Group {
         self.room.key.text()
     }
 
-    /// The same group, to be sent to in another way.
+    /// The same group, to be sent to in this way, whatever packets declare.
     ///
     /// ```
     /// # use nalix_server::{Delivery, Group, packet};
@@ -176,7 +177,7 @@ impl Group {
     /// ```
     #[must_use]
     pub fn with(&self, delivery: Delivery) -> Self {
-        Self { room: Arc::clone(&self.room), delivery }
+        Self { room: Arc::clone(&self.room), delivery: Some(delivery) }
     }
 
     /// Lets a connection in. It stays until it leaves or ends.
@@ -225,7 +226,7 @@ impl Group {
         self.count() == 0
     }
 
-    /// Sends a one-way packet to all members, by the handle's [`Delivery`].
+    /// Sends a one-way packet to all members, by the handle's [`Delivery`], or the packet's if the handle has none.
     pub fn send<P: OneWay>(&self, packet: &P) -> Sent {
         deliver(packet, self.delivery, self.members().iter().map(Member::connection))
     }

@@ -76,6 +76,27 @@ pub struct GuardOptions {
     pub max_proxy_header: usize,
 }
 
+#[cfg(feature = "serde")]
+nalix_core::__section!(GuardOptions {
+    allow: |raw| nalix_core::config::list(raw),
+    deny: |raw| nalix_core::config::list(raw),
+    exempt: |raw| nalix_core::config::list(raw),
+    exempt_loopback: |raw| nalix_core::config::flag(raw),
+    max_connections_per_address: |raw| nalix_core::config::size(raw, 0, usize::MAX),
+    connects_per_second: |raw| nalix_core::config::number(raw, 1, u32::MAX.into()).map(|n| n as u32),
+    connect_burst: |raw| nalix_core::config::number(raw, 1, u32::MAX.into()).map(|n| n as u32),
+    ban_after: |raw| nalix_core::config::number(raw, 0, u32::MAX.into()).map(|n| n as u32),
+    ban_window: |raw| nalix_core::config::time(raw, Duration::ZERO).and_then(|window| {
+        if window <= MAX_BAN_WINDOW { Ok(window) } else { Err("it is longer than 365 days".into()) }
+    }),
+    ban_time: |raw| nalix_core::config::time(raw, Duration::ZERO),
+    max_addresses: |raw| nalix_core::config::size(raw, 0, usize::MAX),
+    refusal_interval: |raw| nalix_core::config::time(raw, Duration::ZERO),
+    trusted_proxies: |raw| nalix_core::config::list(raw),
+    proxy_timeout: |raw| nalix_core::config::time(raw, Duration::ZERO),
+    max_proxy_header: |raw| nalix_core::config::size(raw, 107, usize::MAX),
+});
+
 impl Default for GuardOptions {
     fn default() -> Self {
         Self {
@@ -97,3 +118,6 @@ impl Default for GuardOptions {
         }
     }
 }
+
+/// The longest period of a [`Rate`](nalix_core::limit::Rate).
+pub(super) const MAX_BAN_WINDOW: Duration = Duration::from_secs(365 * 86_400);

@@ -12,6 +12,7 @@ use super::{
     GuardOptions,
     bans::BanCause,
     keyed_hash::{KeyedHash, Through},
+    options::MAX_BAN_WINDOW,
 };
 use crate::sync::{Guard, Mutex};
 
@@ -92,7 +93,7 @@ impl Table {
         let rate = Rate::per_second(options.connects_per_second).with_burst(options.connect_burst);
         let bans =
             options.ban_after < u32::MAX && !options.ban_window.is_zero() && !options.ban_time.is_zero();
-        let window = options.ban_window.min(LONGEST_WINDOW);
+        let window = options.ban_window.min(MAX_BAN_WINDOW);
         let faults =
             bans.then(|| Faults { rate: Rate::new(options.ban_after, window), ban_time: options.ban_time });
         let capacity = options.max_addresses.div_ceil(SHARDS).max(1);
@@ -284,8 +285,6 @@ impl Hash for Hashed {
 const SHARDS: usize = 64;
 /// In nanoseconds.
 const SWEEP_INTERVAL: u64 = 100_000_000;
-/// The longest period of a [`Rate`].
-const LONGEST_WINDOW: Duration = Duration::from_secs(365 * 86_400);
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@ mod info;
 
 use std::{fmt, hash::Hash, net::IpAddr, sync::Arc};
 
-use nalix_core::{CloseReason, Connection, ConnectionId, OneWay, limit::AddressKey};
+use nalix_core::{CloseReason, Connection, ConnectionId, Delivery, OneWay, limit::AddressKey};
 
 use self::events::Watchers;
 pub use self::{
@@ -15,7 +15,7 @@ pub use self::{
     info::ConnectionInfo,
 };
 use crate::{
-    Delivery, Group, Sent,
+    Group, Sent,
     group::{Groups, deliver, leave_all, tell_away},
     registry::Registry,
 };
@@ -46,7 +46,8 @@ pub struct Hub {
     registry: Arc<Registry>,
     groups: Arc<Groups>,
     watchers: Arc<Watchers>,
-    delivery: Delivery,
+    /// Whatever packets declare.
+    delivery: Option<Delivery>,
 }
 
 impl fmt::Debug for Hub {
@@ -63,7 +64,7 @@ impl Hub {
     pub(crate) fn new(max_groups_per_connection: usize) -> Self {
         let registry = Arc::new(Registry::new());
         let groups = Arc::new(Groups::new(Arc::clone(&registry), max_groups_per_connection));
-        Self { registry, groups, watchers: Arc::new(Watchers::new()), delivery: Delivery::default() }
+        Self { registry, groups, watchers: Arc::new(Watchers::new()), delivery: None }
     }
 
     /// The connection is open.
@@ -211,13 +212,14 @@ impl Hub {
         self.watchers.watch(capacity)
     }
 
-    /// The same hub, to send to all in another way.
+    /// The same hub, to send to all in this way, whatever packets declare.
     #[must_use]
     pub fn with(&self, delivery: Delivery) -> Self {
-        Self { delivery, ..self.clone() }
+        Self { delivery: Some(delivery), ..self.clone() }
     }
 
-    /// Sends a one-way packet to all open connections, by the handle's [`Delivery`]. It is encoded once.
+    /// Sends a one-way packet to all open connections, by the handle's [`Delivery`], or the packet's if the handle has none. It is
+    /// encoded once.
     pub fn send_all<P: OneWay>(&self, packet: &P) -> Sent {
         deliver(packet, self.delivery, self.connections().iter())
     }
