@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use nalix_client::CloseCode;
 use nalix_core::{
     connection::{Driver, Options, Serving, connect},
@@ -27,7 +27,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{Echo, Outcome, PATIENCE, Plan, ROUND, raise_limit};
+use super::{Fetch, Outcome, PATIENCE, Plan, ROUND, raise_limit};
 
 /// Shakes hands, asks for much, and reads none of it.
 struct Deaf<L> {
@@ -53,19 +53,18 @@ async fn stalled(address: SocketAddr) -> Outcome {
     let hears = Arc::new(AtomicBool::new(true));
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // The system would read megabytes for it.
-    socket.set_recv_buffer_size(ANSWER as u32)?;
+    socket.set_recv_buffer_size(ANSWER)?;
     let link = Deaf { link: tcp::link(socket.connect(address).await?)?, hears: Arc::clone(&hears) };
     let options = Options::default().resume_log(0).keep_alive(None).request_timeout(None);
     let contracts = Contracts::default();
     let established = connect(link, contracts, &ClientSecurity::Plaintext, &options).await?;
     hears.store(false, Relaxed);
     let (connection, driver) = Driver::new(established, Serving::from(Router::empty()), &options);
-    let data = Bytes::from(vec![7; ANSWER]);
     let asking = async {
         let mut all = JoinSet::new();
         for _ in 0..QUESTIONS {
-            let (connection, data) = (connection.clone(), data.clone());
-            all.spawn(async move { drop(connection.request(Echo { data }).await) });
+            let connection = connection.clone();
+            all.spawn(async move { drop(connection.request(Fetch { bytes: ANSWER }).await) });
         }
         while all.join_next().await.is_some() {}
     };
@@ -164,8 +163,9 @@ async fn one_round(plan: Plan, address: SocketAddr, told: &mut Told) -> Outcome<
     Ok(deaf)
 }
 
-/// The bytes of each answer that those who do not read have asked for, and how many they ask for: far more than an outbox.
-const ANSWER: usize = 4_000;
-const QUESTIONS: usize = 256;
+/// The bytes of each answer that those who do not read have asked for, and how many they ask for: more than the system takes
+/// for them, and far more than an outbox.
+const ANSWER: u32 = 12_000;
+const QUESTIONS: usize = 512;
 /// Within how long the bad ones of a round arrive.
 const ARRIVING: Duration = Duration::from_secs(2);

@@ -38,6 +38,11 @@ pub(crate) struct Echo {
     pub(crate) data: Bytes,
 }
 
+#[packet(opcode = 0x1002, reply = Bytes)]
+pub(crate) struct Fetch {
+    pub(crate) bytes: u32,
+}
+
 /// How much of everything.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use nalix_core::{connection::Options, packet_controller};
 use nalix_server::{HubEvent, Server};
 
-use super::{DRAIN, Echo, Outcome, PATIENCE, raise_limit};
+use super::{DRAIN, Echo, Fetch, Outcome, PATIENCE, raise_limit};
 
 struct Game;
 
@@ -19,6 +19,11 @@ impl Game {
     #[packet]
     fn echo(&self, echo: Echo) -> Bytes {
         echo.data
+    }
+
+    #[packet]
+    fn fetch(&self, fetch: Fetch) -> Bytes {
+        vec![7; fetch.bytes as usize].into()
     }
 }
 

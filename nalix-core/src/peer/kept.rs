@@ -66,7 +66,8 @@ impl Shared {
     /// Bytes that are kept for the peer: they wait to be written, or to be acknowledged.
     pub(crate) fn kept_len(&self) -> usize {
         let state = self.lock();
-        state.unsent + state.out.waiting_len() + state.flows.unsent() + state.out.log_len()
+        let written = state.unsent + state.out.log_len();
+        written + state.out.waiting_len() + state.flows.unsent() + state.latest.bytes()
     }
 
     /// Whether everything behind this many bytes of our frames can be sent again.

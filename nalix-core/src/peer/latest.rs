@@ -106,6 +106,11 @@ impl Latest {
         self.recent.clear();
     }
 
+    /// How many bytes those have that wait.
+    pub(super) fn bytes(&self) -> usize {
+        self.table.as_ref().map_or(0, |table| table.bytes) + self.recent.bytes()
+    }
+
     /// Whether none waits.
     pub(super) fn is_empty(&self) -> bool {
         self.table.as_ref().is_none_or(|table| table.waiting.is_empty()) && self.recent.is_empty()

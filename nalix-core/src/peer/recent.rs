@@ -84,6 +84,11 @@ impl Recent {
         self.queue = None;
     }
 
+    /// How many bytes those have that wait.
+    pub(super) fn bytes(&self) -> usize {
+        self.queue.as_ref().map_or(0, |queue| queue.bytes)
+    }
+
     /// Whether none waits.
     pub(super) fn is_empty(&self) -> bool {
         self.queue.as_ref().is_none_or(|queue| queue.waiting.is_empty())
