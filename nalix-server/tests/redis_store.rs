@@ -11,7 +11,7 @@ use nalix_client::{Client, Session, SessionTicket};
 use nalix_core::{Permission, handshake::Identity};
 use nalix_server::{
     Context, HubExt, Server, ServerHandle, Status, packet, packet_controller,
-    store::{Key, RedisStore, SessionId, SessionRecord, SessionStore, TicketId},
+    store::{Key, RedisStore, SessionId, SessionRecord, SessionStore, Taken, TicketId},
 };
 
 /// Runs a test with a store whose keys nobody else has.
@@ -38,6 +38,12 @@ fn record(session: SessionId, secret: u8, lifetime: Duration) -> SessionRecord {
     record
 }
 
+/// Takes a ticket as it is.
+async fn take(store: &RedisStore, ticket: TicketId, next: (TicketId, SessionRecord)) -> bool {
+    let Some(seen) = store.get(ticket).await.unwrap() else { return false };
+    store.take(ticket, &seen, next).await.unwrap() == Taken::Yes
+}
+
 const HOUR: Duration = Duration::from_secs(3_600);
 
 #[tokio::test]
@@ -54,7 +60,7 @@ async fn of_all_who_take_a_ticket_one_gets_it() {
             // Servers of their own.
             let (prefix, next) = (prefix.clone(), TicketId::generate().unwrap());
             tasks.spawn(async move {
-                let taken = another(&prefix).take(ticket, (next, record(session, n, HOUR))).await.unwrap();
+                let taken = take(&another(&prefix), ticket, (next, record(session, n, HOUR))).await;
                 (taken, next)
             });
         }
@@ -65,7 +71,7 @@ async fn of_all_who_take_a_ticket_one_gets_it() {
             assert_eq!(store.get(*next).await.unwrap().is_some(), *taken);
         }
         assert!(store.get(ticket).await.unwrap().is_none());
-        assert_eq!(store.revoke(session).await.unwrap(), 1);
+        assert_eq!(store.revoke(session, HOUR).await.unwrap(), 1);
         assert!(store.get(winners[0].1).await.unwrap().is_none());
     })
     .await;
@@ -82,14 +88,14 @@ async fn what_was_taken_or_revoked_never_comes_back() {
         let [a, b, c] = [(); 3].map(|()| TicketId::generate().unwrap());
         store.put(a, record(session, 1, HOUR)).await.unwrap();
         assert!(store.update(a, record(session, 2, HOUR)).await.unwrap());
-        assert!(store.take(a, (b, record(session, 3, HOUR))).await.unwrap());
+        assert!(take(&store, a, (b, record(session, 3, HOUR))).await);
         assert!(!store.update(a, record(session, 4, HOUR)).await.unwrap());
-        assert!(!store.take(a, (c, record(session, 5, HOUR))).await.unwrap());
+        assert!(!take(&store, a, (c, record(session, 5, HOUR))).await);
         assert!(store.get(a).await.unwrap().is_none() && store.get(c).await.unwrap().is_none());
-        assert_eq!(store.revoke(session).await.unwrap(), 1);
+        assert_eq!(store.revoke(session, HOUR).await.unwrap(), 1);
         assert!(!store.update(b, record(session, 6, HOUR)).await.unwrap());
-        assert!(!store.take(b, (c, record(session, 7, HOUR))).await.unwrap());
-        assert_eq!(store.revoke(session).await.unwrap(), 0);
+        assert!(!take(&store, b, (c, record(session, 7, HOUR))).await);
+        assert_eq!(store.revoke(session, HOUR).await.unwrap(), 0);
     })
     .await;
 }
@@ -104,7 +110,7 @@ async fn a_revocation_wins_over_a_ticket_that_is_taken_meanwhile() {
             store.put(a, record(session, 1, HOUR)).await.unwrap();
             let other = another(&prefix);
             let (_, revoked) =
-                tokio::join!(other.take(a, (b, record(session, 2, HOUR))), store.revoke(session));
+                tokio::join!(take(&other, a, (b, record(session, 2, HOUR))), store.revoke(session, HOUR));
             assert_eq!(revoked.unwrap(), 1);
             assert!(store.get(a).await.unwrap().is_none() && store.get(b).await.unwrap().is_none());
         }
@@ -122,9 +128,7 @@ async fn tickets_go_when_they_expire() {
         while store.get(ticket).await.unwrap().is_some() {
             tokio::task::yield_now().await;
         }
-        assert!(
-            !store.take(ticket, (TicketId::generate().unwrap(), record(session, 1, HOUR))).await.unwrap()
-        );
+        assert!(!take(&store, ticket, (TicketId::generate().unwrap(), record(session, 1, HOUR))).await);
     })
     .await;
 }

@@ -171,15 +171,20 @@ impl SessionStore for Anything {
         StoreFuture::ready(Ok(Some(keys::session())))
     }
 
-    fn take(&self, _: TicketId, _: (TicketId, SessionRecord)) -> StoreFuture<'_, bool> {
-        StoreFuture::ready(Ok(true))
+    fn take(
+        &self,
+        _: TicketId,
+        _: &SessionRecord,
+        _: (TicketId, SessionRecord),
+    ) -> StoreFuture<'_, Taken> {
+        StoreFuture::ready(Ok(Taken::Yes))
     }
 
     fn update(&self, _: TicketId, _: SessionRecord) -> StoreFuture<'_, bool> {
         StoreFuture::ready(Ok(true))
     }
 
-    fn revoke(&self, _: nalix_core::handshake::SessionId) -> StoreFuture<'_, usize> {
+    fn revoke(&self, _: nalix_core::handshake::SessionId, _: Duration) -> StoreFuture<'_, usize> {
         StoreFuture::ready(Ok(0))
     }
 }
