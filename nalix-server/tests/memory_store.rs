@@ -185,6 +185,70 @@ async fn revoking_finds_all_tickets_of_a_session_and_no_others() {
 }
 
 #[tokio::test]
+async fn a_ticket_that_is_put_in_after_its_session_was_revoked_is_not_there() {
+    let (store, clock) = store(10);
+    // Nothing of it has come to the store yet.
+    assert_eq!(store.revoke(session(1), Duration::from_secs(50)).await.unwrap(), 0);
+    store.put(ticket(1), record(1, 1, 1_000)).await.unwrap();
+    assert_eq!((value(&*store, 1).await, store.len()), (None, 0));
+    store.put(ticket(2), record(2, 2, 1_000)).await.unwrap();
+    assert_eq!(value(&*store, 2).await, Some(2), "another session");
+    clock.store(49, Ordering::Relaxed);
+    store.put(ticket(1), record(1, 1, 1_000)).await.unwrap();
+    assert_eq!(value(&*store, 1).await, None);
+    clock.store(50, Ordering::Relaxed);
+    store.put(ticket(1), record(1, 1, 1_000)).await.unwrap();
+    assert_eq!(value(&*store, 1).await, Some(1), "nothing of that time can come any more");
+}
+
+#[tokio::test]
+async fn a_ticket_that_has_changed_since_it_was_seen_is_not_taken() {
+    let (store, _) = store(10);
+    store.put(ticket(1), record(1, 1, 100)).await.unwrap();
+    let seen = store.get(ticket(1)).await.unwrap().unwrap();
+    assert!(store.update(ticket(1), record(1, 2, 100)).await.unwrap());
+    let next = || (ticket(2), record(1, 3, 100));
+    let Taken::Changed(now) = store.take(ticket(1), &seen, next()).await.unwrap() else {
+        panic!("it was taken")
+    };
+    assert_eq!(now, record(1, 2, 100));
+    assert_eq!((value(&*store, 1).await, value(&*store, 2).await), (Some(2), None));
+    assert_eq!(store.take(ticket(1), &now, next()).await.unwrap(), Taken::Yes);
+    assert_eq!(store.take(ticket(1), &now, next()).await.unwrap(), Taken::No);
+    assert_eq!((value(&*store, 1).await, value(&*store, 2).await), (None, Some(3)));
+}
+
+/// The system's clock is set, back and forth, while tickets are there; what counts is how much time has passed.
+#[tokio::test]
+async fn a_wall_clock_that_is_set_gives_no_ticket_a_longer_life() {
+    const NOON: u64 = 1_800_000_000;
+    for set in [0, NOON - 3_600, NOON + 3_600, 100 * NOON] {
+        let (wall, passed) = (Arc::new(AtomicU64::new(NOON)), Arc::new(AtomicU64::new(0)));
+        let (clock, hand, start) = (Arc::clone(&wall), Arc::clone(&passed), Instant::now());
+        let store = MemoryStore::new()
+            .clock(move || at(clock.load(Ordering::Relaxed)))
+            .monotonic_clock(move || start + Duration::from_secs(hand.load(Ordering::Relaxed)));
+        for n in 1..=3 {
+            store.put(ticket(n), record(n, n, NOON + 100)).await.unwrap();
+        }
+        store.revoke(session(9), Duration::from_secs(100)).await.unwrap();
+        wall.store(set, Ordering::Relaxed);
+        passed.store(99, Ordering::Relaxed);
+        assert_eq!(value(&store, 1).await, Some(1), "{set}");
+        store.put(ticket(9), record(9, 9, set + 100)).await.unwrap();
+        assert_eq!(value(&store, 9).await, None, "{set}: a revocation has been forgotten");
+        // Whoever writes to it knows only until when it is good by the clock that was set.
+        store.update(ticket(2), record(2, 22, set.max(NOON) + 100_000)).await.unwrap();
+        passed.store(100, Ordering::Relaxed);
+        for n in 1..=3 {
+            assert_eq!(value(&store, n).await, None, "{set}: ticket {n} lives on");
+        }
+        assert!(!store.update(ticket(3), record(3, 3, set + 100)).await.unwrap());
+        assert!(!take(&store, ticket(3), (ticket(4), record(3, 3, set + 100))).await);
+    }
+}
+
+#[tokio::test]
 async fn a_successor_under_a_name_that_is_taken_replaces_it() {
     let (store, _) = store(10);
     store.put(ticket(1), record(1, 1, 100)).await.unwrap();
