@@ -14,6 +14,7 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context as TaskContext, Poll},
+    time::Duration,
 };
 
 use nalix_client::{Client, ClientBuilder, ConnectError, Session, SessionTicket};
