@@ -12,11 +12,13 @@ use std::{
 use nalix_client::{Client, ConnectError, Session, SessionTicket};
 use nalix_core::{CloseCode, Permission, link::memory};
 use nalix_server::{
-    Connection, Identity, Options, PublicKey, Server, ServerHandle, packet, packet_controller,
+    BuildError, Connection, DrainReport, Identity, Options, PublicKey, Server, ServerHandle, packet,
+    packet_controller,
     store::{MemoryStore, SessionId, SessionRecord, SessionStore, StoreError, StoreFuture, Taken, TicketId},
 };
 
 use support::{soon, until};
+use tokio::task::JoinHandle;
 
 type Hook = Box<dyn FnOnce(&MemoryStore) + Send>;
 
@@ -103,12 +105,17 @@ struct Both {
 
 impl Both {
     async fn new() -> Self {
+        Self::running().await.0
+    }
+
+    async fn running() -> (Self, JoinHandle<Result<DrainReport, BuildError>>) {
         let (store, identity) = (Shaky::default(), Identity::generate().unwrap());
         let key = identity.public_key();
         let server =
             Server::builder().identity(identity).sessions(store.clone()).no_listener().controller(Quiet);
-        let server = server.options(Options::default().keep_alive(None)).build().await.unwrap().handle();
-        Self { store, server, key }
+        let server = server.options(Options::default().keep_alive(None)).build().await.unwrap();
+        let (server, running) = server.spawn();
+        (Self { store, server, key }, running)
     }
 
     async fn connect(&self, ticket: Option<SessionTicket>) -> Result<(Session, Connection), ConnectError> {
@@ -233,6 +240,35 @@ async fn attempts_to_save_end_when_the_ticket_has_expired() {
     tokio::time::sleep(Duration::from_secs(60 * 60)).await;
     assert_eq!(both.store.failed(), failed);
     drop(ticket);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permission_that_was_lowered_is_saved_before_the_server_ends() {
+    let (both, running) = Both::running().await;
+    let (session, there, ticket) = both.administrator().await;
+    both.store.fail(u32::MAX);
+    there.set_permission(GUEST);
+    session.close().await;
+    drop((session, there));
+    // Attempts are seconds apart now, more than the end of a server waits.
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    both.store.fail(0);
+    both.server.shutdown();
+    soon(running).await.unwrap().unwrap();
+    let record = now(both.store.get(ticket.id)).unwrap();
+    assert_eq!(record.data.get::<u8>("nalix.permission").unwrap(), Some(GUEST.get()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_gone_does_not_keep_a_server_from_ending() {
+    let (both, running) = Both::running().await;
+    let (_session, there, _) = both.administrator().await;
+    both.store.fail(u32::MAX);
+    there.set_permission(GUEST);
+    let began = tokio::time::Instant::now();
+    both.server.stop_now();
+    soon(running).await.unwrap().unwrap();
+    assert!(began.elapsed() <= Duration::from_secs(2), "in time that stands still: {:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

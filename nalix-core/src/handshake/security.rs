@@ -92,6 +92,12 @@ impl Secured {
         self.ticket_lifetime.min(MAX_LIFETIME)
     }
 
+    /// Waits until the store has everything that was put into sessions by now, which takes as long as the store does not work:
+    /// bound it with a timeout. Those that wait after a failure try again at once. Cancel safe.
+    pub async fn saved(&self) {
+        self.unsaved.settled().await;
+    }
+
     /// Whether sessions can be resumed.
     pub(crate) fn issues_tickets(&self) -> Option<&Arc<dyn SessionStore>> {
         // Less than a second would be zero on the wire.

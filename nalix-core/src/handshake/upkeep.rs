@@ -10,8 +10,8 @@ use std::{
 
 use tokio::{
     runtime::Handle,
-    sync::watch,
-    time::{Instant, sleep},
+    sync::{Notify, watch},
+    time::{Instant, timeout},
 };
 
 use super::{SessionData, SessionId, SessionRecord, SessionStore, TicketId};
@@ -21,6 +21,8 @@ use super::{SessionData, SessionId, SessionRecord, SessionStore, TicketId};
 #[derive(Default)]
 pub(crate) struct Unsaved {
     sessions: Mutex<HashMap<TicketId, Arc<Upkeep>>>,
+    /// Those that wait after a failure are to try now.
+    hurry: Notify,
 }
 
 /// A session under one ticket, and the changes to it that a task writes to the store.
@@ -57,6 +59,15 @@ impl Unsaved {
     /// The session under this ticket, if it has changes that the store has not.
     pub(crate) fn get(&self, ticket: TicketId) -> Option<Arc<Upkeep>> {
         self.lock().get(&ticket).map(Arc::clone)
+    }
+
+    /// Waits until the store has everything. Those that wait after a failure try at once.
+    pub(crate) async fn settled(&self) {
+        self.hurry.notify_waiters();
+        loop {
+            let Some(upkeep) = self.lock().values().next().map(Arc::clone) else { return };
+            upkeep.settled().await;
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<TicketId, Arc<Upkeep>>> {
@@ -111,7 +122,7 @@ impl Upkeep {
             state.changes += 1;
             if !std::mem::replace(&mut state.saving, true) {
                 self.unsaved.lock().insert(self.ticket, Arc::clone(self));
-                self.runtime.spawn(save(Saving(Arc::clone(self))));
+                self.runtime.spawn(save(Saving { upkeep: Arc::clone(self), ended: false }));
             }
         }
         Ok(changed)
@@ -127,6 +138,17 @@ impl Upkeep {
         known.is_ok_and(|progress| progress.kept >= wanted)
     }
 
+    /// Waits until there is nothing to write.
+    async fn settled(&self) {
+        let mut progress = self.progress.subscribe();
+        while self.lock().saving && progress.changed().await.is_ok() {}
+    }
+
+    fn forget(&self, state: &mut State) {
+        state.saving = false;
+        self.unsaved.lock().remove(&self.ticket);
+    }
+
     fn is_over(&self) -> bool {
         self.until.is_some_and(|until| until <= Instant::now())
     }
@@ -137,22 +159,18 @@ impl Upkeep {
 }
 
 /// The task that writes a session's changes. Whatever becomes of it, another may follow.
-struct Saving(Arc<Upkeep>);
+struct Saving {
+    upkeep: Arc<Upkeep>,
+    ended: bool,
+}
 
 impl Saving {
-    /// Ends the task unless there are more changes than these.
-    fn end(&self, changes: u64) -> bool {
-        let mut state = self.0.lock();
-        let ends = state.changes == changes;
-        if ends {
-            self.forget(&mut state);
-        }
-        ends
-    }
-
-    fn forget(&self, state: &mut State) {
-        if std::mem::replace(&mut state.saving, false) {
-            self.0.unsaved.lock().remove(&self.0.ticket);
+    /// Ends the task unless there are more changes than these. From then on another task may have taken its place.
+    fn end(&mut self, changes: u64) {
+        let mut state = self.upkeep.lock();
+        if state.changes == changes {
+            self.ended = true;
+            self.upkeep.forget(&mut state);
         }
     }
 }
@@ -160,8 +178,8 @@ impl Saving {
 /// Writes to the store until it has everything, or the ticket is good for nothing. It goes on when the connection has ended:
 /// until then the store would give back what has been taken away. A store that is gone hands out no tickets, so no more tasks
 /// wait for it than there were sessions when it went.
-async fn save(saving: Saving) {
-    let upkeep = &*saving.0;
+async fn save(mut saving: Saving) {
+    let upkeep = Arc::clone(&saving.upkeep);
     let mut failures = 0;
     loop {
         let (record, changes) = {
@@ -177,8 +195,8 @@ async fn save(saving: Saving) {
                 upkeep.progress.send_modify(|progress| {
                     (progress.tried, progress.failing) = (changes, true);
                 });
-                sleep(delay(failures)).await;
-                failures += 1;
+                drop(timeout(delay(failures), upkeep.unsaved.hurry.notified()).await);
+                failures = failures.saturating_add(1);
                 continue;
             }
         }
@@ -189,14 +207,14 @@ async fn save(saving: Saving) {
             tracing::debug!(session = %upkeep.session, "a session is not kept any more");
         }
         // Before anybody is told, who may look whether it waits.
-        let ends = saving.end(changes);
+        saving.end(changes);
         upkeep.progress.send_modify(|progress| {
             (progress.tried, progress.failing) = (changes, false);
             if kept {
                 progress.kept = changes;
             }
         });
-        if ends {
+        if saving.ended {
             return;
         }
     }
@@ -216,11 +234,13 @@ const LONGEST_DELAY: Duration = Duration::from_secs(10);
 /// A store has got the ticket later than it was made.
 const MARGIN: Duration = Duration::from_secs(60);
 
-/// Also if the store has panicked, or the runtime ends.
+/// If the store has panicked, or the runtime ends.
 impl Drop for Saving {
     fn drop(&mut self) {
-        let upkeep = Arc::clone(&self.0);
-        self.forget(&mut upkeep.lock());
+        if !self.ended {
+            self.upkeep.forget(&mut self.upkeep.lock());
+            self.upkeep.progress.send_modify(|progress| progress.failing = true);
+        }
     }
 }
 
