@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nalix_core::handshake::ServerSecurity;
 use tokio::time::timeout;
 
 use crate::{
@@ -47,9 +48,22 @@ pub(crate) async fn drain(inner: &Inner) -> DrainReport {
     }
     // Every connection's task drops what it has when it sees this; only a runtime that is blocked can keep it from that.
     drop(timeout(FORCE_TIMEOUT, inner.links.empty()).await);
+    save(inner).await;
     DrainReport { drained: before.saturating_sub(forced), forced }
 }
 
+/// What the store of sessions has not when the process ends is lost, and what was taken away would come back.
+async fn save(inner: &Inner) {
+    let ServerSecurity::Secured(secured) = &inner.security else { return };
+    if timeout(SAVE_TIMEOUT, secured.saved()).await.is_err() {
+        tracing::warn!(
+            "the store does not have all sessions as they are: they come back as they were before"
+        );
+    }
+}
+
+/// How long the store may take for what it does not have yet.
+const SAVE_TIMEOUT: Duration = Duration::from_millis(500);
 /// How much longer connections are given than the server waits.
 const DRAIN_SLACK: Duration = Duration::from_millis(100);
 /// How long telling those that are cut off may take.

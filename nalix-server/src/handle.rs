@@ -100,7 +100,7 @@ impl ServerHandle {
         self.inner.sessions.revoke(session);
         match &self.inner.security {
             ServerSecurity::Secured(secured) => match &secured.store {
-                Some(store) => store.revoke(session).await,
+                Some(store) => store.revoke(session, secured.longest_lifetime()).await,
                 None => Ok(0),
             },
             _ => Ok(0),

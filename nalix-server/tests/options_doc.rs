@@ -7,6 +7,7 @@ use std::fmt::Debug;
 use nalix_client::{Client, ReconnectOptions};
 use nalix_core::{
     handshake::{Pinned, Secured},
+    limit::BreakerOptions,
     session::MAX_MESSAGE,
 };
 use nalix_server::{
@@ -21,6 +22,7 @@ fn every_option_is_documented_with_its_default() {
     assert_eq!(documented("Options"), fields(&Options::default()));
     assert_eq!(documented("GuardOptions"), fields(&GuardOptions::default()));
     assert_eq!(documented("SecurityOptions"), fields(&SecurityOptions::default()));
+    assert_eq!(documented("BreakerOptions"), fields(&BreakerOptions::default()));
     assert_eq!(documented("ReconnectOptions"), fields(&ReconnectOptions::default()));
     assert_eq!(documented("ListenOptions"), fields(&ListenOptions::default()));
     assert_eq!(documented("Limits"), fields(&nalix_core::wire::Limits::DEFAULT));

@@ -9,7 +9,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU32, Ordering::SeqCst},
     },
-    time::{Duration, SystemTime},
+    time::{Duration, Instant},
 };
 
 use nalix_client::{Client, ClientBuilder, ConnectError, RequestError, Session, SessionTicket};
@@ -23,7 +23,7 @@ use nalix_core::{
 use nalix_server::{
     ClientKeys, Context, Identity, Options, PublicKey, Server, ServerBuilder, ServerHandle, Status, packet,
     packet_controller,
-    store::{MemoryStore, SessionRecord, SessionStore, StoreError, StoreFuture, TicketId},
+    store::{MemoryStore, SessionRecord, SessionStore, StoreError, StoreFuture, Taken, TicketId},
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
@@ -94,7 +94,7 @@ impl Resumable {
     async fn with(set: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
         let later = Arc::new(Mutex::new(Duration::ZERO));
         let clock = Arc::clone(&later);
-        let store = MemoryStore::new().clock(move || SystemTime::now() + *clock.lock().unwrap());
+        let store = MemoryStore::new().monotonic_clock(move || Instant::now() + *clock.lock().unwrap());
         let game = Game::default();
         let identity = Identity::generate().unwrap();
         let key = identity.public_key();
@@ -438,7 +438,7 @@ impl SessionStore for Broken {
         StoreFuture::ready(Err(StoreError::new("unreachable")))
     }
 
-    fn take(&self, _: TicketId, _: (TicketId, SessionRecord)) -> StoreFuture<'_, bool> {
+    fn take(&self, _: TicketId, _: &SessionRecord, _: (TicketId, SessionRecord)) -> StoreFuture<'_, Taken> {
         StoreFuture::ready(Err(StoreError::new("unreachable")))
     }
 
@@ -446,7 +446,7 @@ impl SessionStore for Broken {
         StoreFuture::ready(Err(StoreError::new("unreachable")))
     }
 
-    fn revoke(&self, _: nalix_server::SessionId) -> StoreFuture<'_, usize> {
+    fn revoke(&self, _: nalix_server::SessionId, _: Duration) -> StoreFuture<'_, usize> {
         StoreFuture::ready(Err(StoreError::new("unreachable")))
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use divan::{Bencher, counter::ItemsCount};
-use nalix_server::store::{Key, MemoryStore, SessionId, SessionRecord, SessionStore, TicketId};
+use nalix_server::store::{Key, MemoryStore, SessionId, SessionRecord, SessionStore, Taken, TicketId};
 
 /// The result of a future that is there at once.
 fn now<T>(future: impl Future<Output = T>) -> T {
@@ -45,7 +45,10 @@ fn put_and_take_1000(bencher: Bencher<'_, '_>) {
         let first = next.fetch_add(2_000, Ordering::Relaxed);
         for n in (first..first + 2_000).step_by(2) {
             now(store.put(ticket(n), record(n))).unwrap();
-            assert!(black_box(now(store.take(ticket(n), (ticket(n + 1), record(n)))).unwrap()));
+            assert_eq!(
+                black_box(now(store.take(ticket(n), &record(n), (ticket(n + 1), record(n)))).unwrap()),
+                Taken::Yes
+            );
         }
     });
 }

@@ -166,6 +166,6 @@ async fn one_round(plan: Plan, address: SocketAddr, told: &mut Told) -> Outcome<
 /// The bytes of each answer that those who do not read have asked for, and how many they ask for: more than the system takes
 /// for them, and far more than an outbox.
 const ANSWER: u32 = 12_000;
-const QUESTIONS: usize = 512;
+const QUESTIONS: usize = 384;
 /// Within how long the bad ones of a round arrive.
-const ARRIVING: Duration = Duration::from_secs(2);
+const ARRIVING: Duration = Duration::from_secs(3);

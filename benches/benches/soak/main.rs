@@ -7,7 +7,7 @@
 //! `--secs N` and `--connections N` change how long the bad ones stay and how many connections there are in all, with as many
 //! callers fewer or more; the bad ones stay as many.
 //!
-//! The bad ones come anew every six seconds, within two. They and the server are processes of their own. Ends with an error if one of the bounds is broken.
+//! The bad ones come anew every six seconds, within three. They and the server are processes of their own. Ends with an error if one of the bounds is broken.
 
 mod bad;
 mod callers;

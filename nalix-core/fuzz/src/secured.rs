@@ -3,13 +3,17 @@
 //! The input is a list of parts: a byte that says what becomes of the part, two for its length, and its
 //! bytes.
 
-use std::{future::poll_fn, sync::Arc, time::UNIX_EPOCH};
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use bytes::{Buf, BufMut, Bytes};
 use nalix_core::{
     frame::{Control, FrameKind, Head, Metadata},
     handshake::{
-        self, Initiator, MAX_HELLO, Sealing, ServerSecurity, SessionRecord, SessionStore, StoreFuture,
+        self, Initiator, MAX_HELLO, Sealing, ServerSecurity, SessionRecord, SessionStore, StoreFuture, Taken,
         TicketId,
     },
     link::{Link, memory::MemoryLink},
@@ -171,15 +175,15 @@ impl SessionStore for Anything {
         StoreFuture::ready(Ok(Some(keys::session())))
     }
 
-    fn take(&self, _: TicketId, _: (TicketId, SessionRecord)) -> StoreFuture<'_, bool> {
-        StoreFuture::ready(Ok(true))
+    fn take(&self, _: TicketId, _: &SessionRecord, _: (TicketId, SessionRecord)) -> StoreFuture<'_, Taken> {
+        StoreFuture::ready(Ok(Taken::Yes))
     }
 
     fn update(&self, _: TicketId, _: SessionRecord) -> StoreFuture<'_, bool> {
         StoreFuture::ready(Ok(true))
     }
 
-    fn revoke(&self, _: nalix_core::handshake::SessionId) -> StoreFuture<'_, usize> {
+    fn revoke(&self, _: nalix_core::handshake::SessionId, _: Duration) -> StoreFuture<'_, usize> {
         StoreFuture::ready(Ok(0))
     }
 }

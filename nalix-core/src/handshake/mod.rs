@@ -23,7 +23,9 @@ mod session_record;
 mod store;
 mod text;
 mod ticket;
+mod upkeep;
 
+pub(crate) use self::upkeep::{Unsaved, Upkeep};
 pub use self::{
     contracts::{Contracts, Mismatch},
     hello::{Hello, Way, abort_body, read_abort},
@@ -37,7 +39,7 @@ pub use self::{
     security::{ClientKeys, ClientSecurity, Pinned, Secured, ServerSecurity},
     session_data::SessionData,
     session_record::SessionRecord,
-    store::{SessionStore, StoreError, StoreFuture},
+    store::{SessionStore, StoreError, StoreFuture, Taken},
     text::{ParseKeyError, UnusableKey},
     ticket::{ParseSessionIdError, SessionId, SessionTicket, TicketId},
 };

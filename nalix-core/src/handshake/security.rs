@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{Identity, PublicKey, Sealing, SessionStore, SessionTicket};
+use super::{Identity, PublicKey, Sealing, SessionStore, SessionTicket, Unsaved};
 use crate::record::Suites;
 
 /// How the side that connects secures a connection.
@@ -69,6 +69,8 @@ pub struct Secured {
     /// Too short makes clients that come back late start anew; too long keeps secrets and memory for those who do not
     /// come back.
     pub ticket_lifetime: Duration,
+    /// Sessions that are not in the store as they are.
+    pub(crate) unsaved: Arc<Unsaved>,
 }
 
 impl Secured {
@@ -81,7 +83,19 @@ impl Secured {
             suites: Suites::here(),
             store: None,
             ticket_lifetime: Duration::from_secs(60 * 60),
+            unsaved: Arc::default(),
         }
+    }
+
+    /// How long a ticket is good for at the most.
+    pub fn longest_lifetime(&self) -> Duration {
+        self.ticket_lifetime.min(MAX_LIFETIME)
+    }
+
+    /// Waits until the store has everything that was put into sessions by now, which takes as long as the store does not work:
+    /// bound it with a timeout. Those that wait after a failure try again at once. Cancel safe.
+    pub async fn saved(&self) {
+        self.unsaved.settled().await;
     }
 
     /// Whether sessions can be resumed.
@@ -90,6 +104,9 @@ impl Secured {
         self.store.as_ref().filter(|_| self.ticket_lifetime >= Duration::from_secs(1))
     }
 }
+
+/// Longer than any session, and short enough for every clock.
+const MAX_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 impl fmt::Debug for Secured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -26,7 +26,8 @@ pub struct SessionRecord {
     pub peer_key: Option<PublicKey>,
     /// What the server remembers of the session.
     pub data: SessionData,
-    /// From when on the ticket is as good as absent.
+    /// From when on the ticket is as good as absent, by the clock of the server that made it. An upper bound: stores count by
+    /// clocks that are not set.
     pub expires: SystemTime,
 }
 

@@ -6,6 +6,7 @@ use std::{
     future::{self, Future},
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use thiserror::Error;
@@ -25,7 +26,9 @@ use super::{SessionId, SessionRecord, TicketId};
 ///   trip is wrong, however short the gap. Replicas that lag behind must not be asked.
 /// * **A record that has expired is as good as absent**, whether it has been removed or not.
 /// * **A ticket that has been taken or revoked never comes back**, neither by an `update` that was under way
-///   nor by a `take`.
+///   nor by a `take`; and a session that has been revoked gets no ticket by a `put` that comes late.
+/// * **No clock that is set back gives a ticket a longer life.** How long a record has to live is counted from when
+///   it was put in, by a clock that is never set, or the store's own; [`SessionRecord::expires`] is an upper bound.
 /// * Tickets are found again by session, for `revoke`; the index changes in the same step as the tickets.
 /// * Losing sessions is allowed (when space is short, or after a restart): a client then makes a whole
 ///   handshake. Keeping one for longer than promised is not.
@@ -38,9 +41,8 @@ use super::{SessionId, SessionRecord, TicketId};
 /// Records hold secrets ([`SessionRecord::to_bytes`] does as well): whoever can read the store can take its
 /// sessions over.
 pub trait SessionStore: Send + Sync + 'static {
-    /// Puts in the first ticket of a session, in place of what is under this name.
-    ///
-    /// Whoever revokes a session closes its connections too, so that none puts in a ticket afterwards.
+    /// Puts in the first ticket of a session, in place of what is under this name. Nothing is put in for a session
+    /// that has been revoked.
     fn put(&self, ticket: TicketId, record: SessionRecord) -> StoreFuture<'_, ()>;
 
     /// Looks a ticket up, and changes nothing.
@@ -49,22 +51,41 @@ pub trait SessionStore: Send + Sync + 'static {
     /// are not there.
     fn get(&self, ticket: TicketId) -> StoreFuture<'_, Option<SessionRecord>>;
 
-    /// Consumes a ticket and puts its successor, of the same session, in its place. Of all who try with one
-    /// ticket, on whatever server, exactly one is told `true`. `false` says that the ticket is not there, and
+    /// Consumes a ticket and puts its successor, of the same session, in its place, if its record is still as it was
+    /// `seen`. Of all who try with one ticket, on whatever server, exactly one is told [`Taken::Yes`]. Otherwise
     /// nothing has changed: the successor has not been put in.
     ///
-    /// It is called once the client has proved that it knows the record's secret.
-    fn take(&self, ticket: TicketId, next: (TicketId, SessionRecord)) -> StoreFuture<'_, bool>;
+    /// It is called once the client has proved that it knows the record's secret. The successor is made from what
+    /// `get` gave, so that an `update` between the two steps would be undone if nobody compared.
+    fn take(
+        &self,
+        ticket: TicketId,
+        seen: &SessionRecord,
+        next: (TicketId, SessionRecord),
+    ) -> StoreFuture<'_, Taken>;
 
     /// Replaces the record of a ticket that is there, and says whether it was: when a session's data changes
-    /// while the client holds the ticket. It never brings one back that has been taken or revoked.
+    /// while the client holds the ticket. It never brings one back that has been taken or revoked, and gives none a
+    /// longer life.
     fn update(&self, ticket: TicketId, record: SessionRecord) -> StoreFuture<'_, bool>;
 
-    /// Removes all tickets of a session, and says how many there were.
+    /// Removes all tickets of a session, and says how many there were. For `lifetime`, which is as long as tickets
+    /// live, nothing is put in for it.
     ///
     /// A `take` that runs at the same time comes either before, and its successor is removed with the others,
     /// or after, and finds nothing. Either way none is left when this is done.
-    fn revoke(&self, session: SessionId) -> StoreFuture<'_, usize>;
+    fn revoke(&self, session: SessionId, lifetime: Duration) -> StoreFuture<'_, usize>;
+}
+
+/// What has become of a [`SessionStore::take`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Taken {
+    /// The ticket is consumed, and its successor in its place.
+    Yes,
+    /// The ticket is not there: it has been used, has expired or was revoked.
+    No,
+    /// The ticket is there with this record, which is another than the one that was seen. It can be taken still.
+    Changed(SessionRecord),
 }
 
 /// What the methods of a [`SessionStore`] return. Without an allocation where the result is there at once.

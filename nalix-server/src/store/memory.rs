@@ -3,16 +3,19 @@
 use std::{
     fmt,
     sync::{Mutex, MutexGuard, PoisonError},
-    time::SystemTime,
+    time::{Duration, Instant, SystemTime},
 };
 
-use nalix_core::handshake::{SessionId, SessionRecord, SessionStore, StoreFuture, TicketId};
+use nalix_core::handshake::{SessionId, SessionRecord, SessionStore, StoreFuture, Taken, TicketId};
 
-use super::table::Table;
+use super::{moment::Moment, table::Table};
 
 /// Keeps sessions in the memory of the process: none outlives it, and no other server knows them.
 ///
 /// Each method does its work when it is called, under one short lock, and its future is ready at once.
+///
+/// How long a ticket has to live is counted from when it was put in, by a clock that nobody sets: a system clock that is set back
+/// gives it no longer life. It remembers as many sessions that were revoked as it may hold tickets.
 ///
 /// ```
 /// use nalix_server::store::{MemoryStore, SessionStore, TicketId};
@@ -26,10 +29,11 @@ use super::table::Table;
 /// ```
 pub struct MemoryStore {
     table: Mutex<Table>,
-    now: Clock,
+    wall: Clock<SystemTime>,
+    monotonic: Clock<Instant>,
 }
 
-type Clock = Box<dyn Fn() -> SystemTime + Send + Sync>;
+type Clock<T> = Box<dyn Fn() -> T + Send + Sync>;
 
 impl MemoryStore {
     /// What [`MemoryStore::new`] holds at the most.
@@ -49,13 +53,22 @@ impl MemoryStore {
     /// clients that could have resumed make a whole handshake; too high, and strangers who connect and go
     /// away take that much memory for as long as tickets live. 0 keeps nothing, so that nobody resumes.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { table: Mutex::new(Table::new(capacity)), now: Box::new(SystemTime::now) }
+        let table = Mutex::new(Table::new(capacity));
+        Self { table, wall: Box::new(SystemTime::now), monotonic: Box::new(Instant::now) }
     }
 
-    /// Takes the time from `now` instead of the system's clock.
+    /// Takes the time by which records say until when they are good from `now` instead of the system's clock. Counts when a ticket
+    /// is put in or renewed.
     #[must_use]
     pub fn clock(mut self, now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
-        self.now = Box::new(now);
+        self.wall = Box::new(now);
+        self
+    }
+
+    /// Takes the time by which tickets expire from `now` instead of [`Instant::now`]. It must not go back.
+    #[must_use]
+    pub fn monotonic_clock(mut self, now: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
+        self.monotonic = Box::new(now);
         self
     }
 
@@ -78,8 +91,12 @@ impl MemoryStore {
     /// in; call it where few are, to have secrets wiped and the memory of their data back. Holds the lock
     /// while it looks at every ticket.
     pub fn remove_expired(&self) -> usize {
-        let now = (self.now)();
+        let now = (self.monotonic)();
         self.lock().remove_expired(now)
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { at: (self.monotonic)(), wall: (self.wall)() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -89,32 +106,37 @@ impl MemoryStore {
 
 impl SessionStore for MemoryStore {
     fn put(&self, ticket: TicketId, record: SessionRecord) -> StoreFuture<'_, ()> {
-        let now = (self.now)();
+        let now = self.moment();
         self.lock().put(ticket, record, now);
         StoreFuture::ready(Ok(()))
     }
 
     fn get(&self, ticket: TicketId) -> StoreFuture<'_, Option<SessionRecord>> {
-        let now = (self.now)();
+        let now = (self.monotonic)();
         let found = self.lock().get(ticket, now).cloned();
         StoreFuture::ready(Ok(found))
     }
 
-    fn take(&self, ticket: TicketId, next: (TicketId, SessionRecord)) -> StoreFuture<'_, bool> {
-        let now = (self.now)();
-        let taken = self.lock().take(ticket, next, now);
+    fn take(
+        &self,
+        ticket: TicketId,
+        seen: &SessionRecord,
+        next: (TicketId, SessionRecord),
+    ) -> StoreFuture<'_, Taken> {
+        let now = self.moment();
+        let taken = self.lock().take(ticket, seen, next, now);
         StoreFuture::ready(Ok(taken))
     }
 
     fn update(&self, ticket: TicketId, record: SessionRecord) -> StoreFuture<'_, bool> {
-        let now = (self.now)();
+        let now = self.moment();
         let updated = self.lock().update(ticket, record, now);
         StoreFuture::ready(Ok(updated))
     }
 
-    fn revoke(&self, session: SessionId) -> StoreFuture<'_, usize> {
-        let now = (self.now)();
-        let revoked = self.lock().revoke(session, now);
+    fn revoke(&self, session: SessionId, lifetime: Duration) -> StoreFuture<'_, usize> {
+        let now = self.moment();
+        let revoked = self.lock().revoke(session, lifetime, now);
         StoreFuture::ready(Ok(revoked))
     }
 }

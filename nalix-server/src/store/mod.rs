@@ -5,13 +5,17 @@
 
 mod hash;
 mod memory;
+mod moment;
 #[cfg(feature = "redis")]
 mod redis;
+mod revoked;
 mod slab;
 mod table;
 
 pub use nalix_core::{
-    handshake::{SessionData, SessionId, SessionRecord, SessionStore, StoreError, StoreFuture, TicketId},
+    handshake::{
+        SessionData, SessionId, SessionRecord, SessionStore, StoreError, StoreFuture, Taken, TicketId,
+    },
     record::Key,
 };
 

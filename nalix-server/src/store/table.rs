@@ -2,13 +2,15 @@
 
 use std::{
     collections::{HashMap, hash_map},
-    time::SystemTime,
+    time::{Duration, Instant},
 };
 
-use nalix_core::handshake::{SessionId, SessionRecord, TicketId};
+use nalix_core::handshake::{SessionId, SessionRecord, Taken, TicketId};
 
 use super::{
     hash::NameHash,
+    moment::Moment,
+    revoked::Revoked,
     slab::{Links, List, Slab},
 };
 
@@ -21,15 +23,18 @@ pub(super) struct Table {
     by_age: List,
     capacity: usize,
     /// No entry expires before this.
-    earliest: Option<SystemTime>,
+    earliest: Option<Instant>,
     /// How many were put in since all entries were looked at.
     since_sweep: usize,
+    revoked: Revoked,
 }
 
 #[derive(Debug)]
 struct Entry {
     ticket: TicketId,
     record: SessionRecord,
+    /// From when on it is as good as absent.
+    until: Instant,
     age: Links,
     session: Links,
 }
@@ -45,6 +50,7 @@ impl Table {
             capacity: capacity.min(1 << 31),
             earliest: None,
             since_sweep: 0,
+            revoked: Revoked::new(capacity),
         }
     }
 
@@ -56,22 +62,23 @@ impl Table {
         self.capacity
     }
 
-    pub(super) fn put(&mut self, ticket: TicketId, record: SessionRecord, now: SystemTime) {
-        if self.capacity == 0 {
+    pub(super) fn put(&mut self, ticket: TicketId, record: SessionRecord, now: Moment) {
+        let session = record.session;
+        if self.capacity == 0 || self.revoked.contains(session, now.at) {
             return;
         }
         self.since_sweep += 1;
-        self.note_expiry(record.expires);
-        let session = record.session;
-        let entry = Entry { ticket, record, age: Links::default(), session: Links::default() };
+        let until = now.until(record.expires);
+        self.note_expiry(until);
+        let entry = Entry { ticket, record, until, age: Links::default(), session: Links::default() };
         let at = self.entries.insert(entry);
         self.name(ticket, at);
         self.by_age.push(&mut self.entries, at, age);
         self.by_session.entry(session).or_default().push(&mut self.entries, at, session_links);
-        self.make_room(now);
+        self.make_room(now.at);
     }
 
-    pub(super) fn get(&mut self, ticket: TicketId, now: SystemTime) -> Option<&SessionRecord> {
+    pub(super) fn get(&mut self, ticket: TicketId, now: Instant) -> Option<&SessionRecord> {
         let at = self.live(ticket, now)?;
         self.entries.get(at).map(|entry| &entry.record)
     }
@@ -79,61 +86,72 @@ impl Table {
     pub(super) fn take(
         &mut self,
         ticket: TicketId,
+        seen: &SessionRecord,
         next: (TicketId, SessionRecord),
-        now: SystemTime,
-    ) -> bool {
-        let Some(at) = self.by_ticket.remove(&ticket) else { return false };
-        if self.is_expired(at, now) {
-            self.drop_unnamed(at);
-            return false;
+        now: Moment,
+    ) -> Taken {
+        let Some(at) = self.live(ticket, now.at) else { return Taken::No };
+        match self.entries.get(at) {
+            Some(entry) if entry.record == *seen => {}
+            Some(entry) => return Taken::Changed(entry.record.clone()),
+            None => return Taken::No,
         }
         let (successor, record) = next;
+        self.by_ticket.remove(&ticket);
         self.name(successor, at);
-        self.replace(at, record);
+        let until = now.until(record.expires);
+        self.replace(at, record, until);
         if let Some(entry) = self.entries.get_mut(at) {
             entry.ticket = successor;
         }
         self.by_age.unlink(&mut self.entries, at, age);
         self.by_age.push(&mut self.entries, at, age);
+        Taken::Yes
+    }
+
+    pub(super) fn update(&mut self, ticket: TicketId, record: SessionRecord, now: Moment) -> bool {
+        let Some(at) = self.live(ticket, now.at) else { return false };
+        if self.revoked.contains(record.session, now.at) {
+            return false;
+        }
+        let until = now.until(record.expires);
+        let until = self.entries.get(at).map_or(until, |entry| entry.until.min(until));
+        self.replace(at, record, until);
         true
     }
 
-    pub(super) fn update(&mut self, ticket: TicketId, record: SessionRecord, now: SystemTime) -> bool {
-        let Some(at) = self.live(ticket, now) else { return false };
-        self.replace(at, record);
-        true
-    }
-
-    pub(super) fn revoke(&mut self, session: SessionId, now: SystemTime) -> usize {
+    pub(super) fn revoke(&mut self, session: SessionId, lifetime: Duration, now: Moment) -> usize {
+        self.revoked.insert(session, now.after(lifetime), now.at);
         let mut live = 0;
         while let Some(at) = self.by_session.get(&session).and_then(|list| list.first) {
-            live += usize::from(!self.is_expired(at, now));
+            live += usize::from(!self.is_expired(at, now.at));
             self.remove_at(at);
         }
         live
     }
 
     /// Looks at every entry.
-    pub(super) fn remove_expired(&mut self, now: SystemTime) -> usize {
+    pub(super) fn remove_expired(&mut self, now: Instant) -> usize {
         let before = self.len();
+        self.revoked.remove_expired(now);
         self.earliest = None;
         self.since_sweep = 0;
         let mut next = self.by_age.first;
         while let Some(at) = next {
             let Some(entry) = self.entries.get(at) else { break };
             next = entry.age.after;
-            let expires = entry.record.expires;
-            if expires <= now {
+            let until = entry.until;
+            if until <= now {
                 self.remove_at(at);
             } else {
-                self.note_expiry(expires);
+                self.note_expiry(until);
             }
         }
         before - self.len()
     }
 
     /// Where a ticket is that has not expired. One that has is removed.
-    fn live(&mut self, ticket: TicketId, now: SystemTime) -> Option<u32> {
+    fn live(&mut self, ticket: TicketId, now: Instant) -> Option<u32> {
         let at = *self.by_ticket.get(&ticket)?;
         if self.is_expired(at, now) {
             self.remove_at(at);
@@ -142,14 +160,14 @@ impl Table {
         Some(at)
     }
 
-    fn is_expired(&self, at: u32, now: SystemTime) -> bool {
-        self.entries.get(at).is_none_or(|entry| entry.record.is_expired(now))
+    fn is_expired(&self, at: u32, now: Instant) -> bool {
+        self.entries.get(at).is_none_or(|entry| entry.until <= now)
     }
 
     /// The oldest are nearly always the first to expire, so a look or two at that end keeps the table free of
     /// the dead. Where lifetimes differ, the others are looked for once for every 16th part of the capacity
     /// that has been put in.
-    fn make_room(&mut self, now: SystemTime) {
+    fn make_room(&mut self, now: Instant) {
         for _ in 0..2 {
             match self.by_age.first {
                 Some(oldest) if self.is_expired(oldest, now) => self.remove_at(oldest),
@@ -166,11 +184,11 @@ impl Table {
     }
 
     /// Puts a record in the place of another, which is wiped there.
-    fn replace(&mut self, at: u32, record: SessionRecord) {
-        self.note_expiry(record.expires);
+    fn replace(&mut self, at: u32, record: SessionRecord, until: Instant) {
+        self.note_expiry(until);
         let Some(entry) = self.entries.get_mut(at) else { return };
         let (before, after) = (entry.record.session, record.session);
-        entry.record = record;
+        (entry.record, entry.until) = (record, until);
         if before != after {
             self.leave_session(before, at);
             self.by_session.entry(after).or_default().push(&mut self.entries, at, session_links);
@@ -208,8 +226,8 @@ impl Table {
         }
     }
 
-    fn note_expiry(&mut self, expires: SystemTime) {
-        self.earliest = Some(self.earliest.map_or(expires, |earliest| earliest.min(expires)));
+    fn note_expiry(&mut self, until: Instant) {
+        self.earliest = Some(self.earliest.map_or(until, |earliest| earliest.min(until)));
     }
 }
 

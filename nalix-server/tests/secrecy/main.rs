@@ -14,6 +14,7 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context as TaskContext, Poll},
+    time::Duration,
 };
 
 use nalix_client::{Client, ClientBuilder, ConnectError, Session, SessionTicket};
@@ -26,7 +27,7 @@ use nalix_core::{
 use nalix_server::{
     ClientKeys, Context, Identity, PublicKey, Server, ServerBuilder, ServerHandle, SessionId, packet,
     packet_controller,
-    store::{MemoryStore, SessionStore, StoreFuture, TicketId},
+    store::{MemoryStore, SessionStore, StoreFuture, Taken, TicketId},
 };
 use search::Secrets;
 use support::{Recorder, until, within};
@@ -147,9 +148,14 @@ impl SessionStore for Watched {
         self.store.get(ticket)
     }
 
-    fn take(&self, ticket: TicketId, next: (TicketId, SessionRecord)) -> StoreFuture<'_, bool> {
+    fn take(
+        &self,
+        ticket: TicketId,
+        seen: &SessionRecord,
+        next: (TicketId, SessionRecord),
+    ) -> StoreFuture<'_, Taken> {
         self.note(next.0, &next.1);
-        self.store.take(ticket, next)
+        self.store.take(ticket, seen, next)
     }
 
     fn update(&self, ticket: TicketId, record: SessionRecord) -> StoreFuture<'_, bool> {
@@ -157,8 +163,8 @@ impl SessionStore for Watched {
         self.store.update(ticket, record)
     }
 
-    fn revoke(&self, session: SessionId) -> StoreFuture<'_, usize> {
-        self.store.revoke(session)
+    fn revoke(&self, session: SessionId, lifetime: Duration) -> StoreFuture<'_, usize> {
+        self.store.revoke(session, lifetime)
     }
 }
 

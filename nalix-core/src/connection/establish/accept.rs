@@ -16,7 +16,7 @@ use crate::{
     connection::Options,
     handshake::{
         self, Accepted, Contracts, Grant, Hello, Kept, MAX_HELLO, Params, Responder, Secured, ServerSecurity,
-        SessionData, SessionId, SessionRecord, SessionStore, StoreError, TicketId, Way,
+        SessionId, SessionRecord, SessionStore, StoreError, Taken, TicketId, Unsaved, Upkeep, Way,
     },
     link::Link,
     peer::Resumption,
@@ -170,17 +170,24 @@ async fn answer(
 /// Where sessions are kept, and for how long.
 struct Sessions<'a> {
     store: &'a Arc<dyn SessionStore>,
+    unsaved: &'a Arc<Unsaved>,
     lifetime: Duration,
 }
 
 impl<'a> Sessions<'a> {
     fn of(secured: &'a Secured) -> Option<Self> {
-        let lifetime = secured.ticket_lifetime.min(MAX_LIFETIME);
-        secured.issues_tickets().map(|store| Self { store, lifetime })
+        let (unsaved, lifetime) = (&secured.unsaved, secured.longest_lifetime());
+        secured.issues_tickets().map(|store| Self { store, unsaved, lifetime })
     }
 
     /// What a ticket stands for. One that is unknown, used, expired or revoked gets one and the same answer.
     async fn find(&self, ticket: TicketId) -> Result<SessionRecord, CloseReason> {
+        if let Some(upkeep) = self.unsaved.get(ticket) {
+            upkeep.saved().await;
+            if self.unsaved.get(ticket).is_some() {
+                return Err(unavailable(&StoreError::new("it does not have the session as it is")));
+            }
+        }
         let record = self.store.get(ticket).await.map_err(|error| unavailable(&error))?;
         record.filter(|record| !record.is_expired(SystemTime::now())).ok_or_else(ticket_refused)
     }
@@ -194,30 +201,56 @@ impl<'a> Sessions<'a> {
         secret: Key,
         peer_key: Option<handshake::PublicKey>,
     ) -> Result<Option<Resumption>, CloseReason> {
-        let expires = SystemTime::now() + self.lifetime;
-        let (old, data) = match resumed {
-            Some((old, record)) => (Some(old), record.data),
-            None => (None, SessionData::default()),
-        };
-        let mut record = SessionRecord::new(session, secret, expires);
-        (record.peer_key, record.data) = (peer_key, data);
-        let resumption = Resumption::new(Arc::clone(self.store), ticket, record.clone(), old.is_some());
-        match old {
-            Some(old) => match self.store.take(old, (ticket, record)).await {
-                Ok(true) => Ok(Some(resumption)),
-                // Another connection was faster.
-                Ok(false) => Err(ticket_refused()),
-                Err(error) => Err(unavailable(&error)),
-            },
-            None => match self.store.put(ticket, record).await {
-                Ok(()) => Ok(Some(resumption)),
+        let mut record = SessionRecord::new(session, secret, SystemTime::now() + self.lifetime);
+        record.peer_key = peer_key;
+        let Some((old, seen)) = resumed else {
+            return Ok(match self.store.put(ticket, record.clone()).await {
+                Ok(()) => Some(Resumption::new(self.upkeep(ticket, record), false)),
                 Err(error) => {
                     tracing::warn!(%error, "a session cannot be kept and will not be resumable");
-                    Ok(None)
+                    None
                 }
-            },
+            });
+        };
+        let record = self.take(old, seen, ticket, record).await?;
+        let resumption = Resumption::new(self.upkeep(ticket, record), true);
+        // What the earlier connection has changed since, the store will not take any more.
+        if let Some(earlier) = self.unsaved.get(old) {
+            resumption.replace(&earlier);
         }
+        Ok(Some(resumption))
     }
+
+    /// Takes a ticket, and puts in the next with what was kept at that moment. Returns what is in the store now.
+    async fn take(
+        &self,
+        old: TicketId,
+        mut seen: SessionRecord,
+        ticket: TicketId,
+        mut record: SessionRecord,
+    ) -> Result<SessionRecord, CloseReason> {
+        for _ in 0..MAX_TAKES {
+            record.data = seen.data.clone();
+            match self.store.take(old, &seen, (ticket, record.clone())).await {
+                Ok(Taken::Yes) => return Ok(record),
+                // The handshake was made with what has been seen first.
+                Ok(Taken::Changed(now)) if is_same(&now, &seen) => seen = now,
+                // Another connection was faster.
+                Ok(Taken::No | Taken::Changed(_)) => return Err(ticket_refused()),
+                Err(error) => return Err(unavailable(&error)),
+            }
+        }
+        Err(unavailable(&StoreError::new("the session changes all the time")))
+    }
+
+    fn upkeep(&self, ticket: TicketId, record: SessionRecord) -> Arc<Upkeep> {
+        Upkeep::new(Arc::clone(self.store), Arc::clone(self.unsaved), ticket, record, self.lifetime)
+    }
+}
+
+/// Whether only what is kept with the session can have changed, and not who may resume it.
+fn is_same(now: &SessionRecord, seen: &SessionRecord) -> bool {
+    now.session == seen.session && now.secret == seen.secret && now.peer_key == seen.peer_key
 }
 
 fn ticket_refused() -> CloseReason {
@@ -235,5 +268,5 @@ fn no_randomness() -> CloseReason {
     CloseReason::new(CloseCode::Internal, "the system has no randomness")
 }
 
-/// Longer than any session, and short enough for every clock.
-const MAX_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+/// How often a session may change while its ticket is being taken.
+const MAX_TAKES: usize = 16;
