@@ -27,6 +27,7 @@ pub(crate) const ALL: &[Entry] = &[
     Entry::of::<raw::Raw>(),
     Entry::of::<nalix::Nalix>(),
     Entry::of::<nalix::NalixAsync>(),
+    Entry::of::<nalix::NalixLent>(),
     Entry::of::<nalix::NalixSealed>(),
     Entry::of::<nalix::NalixFleeting>(),
     Entry::of::<nalix::NalixGuarded>(),

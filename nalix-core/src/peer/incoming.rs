@@ -1,5 +1,7 @@
 //! The receiving end of a stream.
 
+mod raw;
+
 use std::{
     collections::VecDeque,
     fmt,
@@ -7,31 +9,31 @@ use std::{
     marker::PhantomData,
     ops::Range,
     pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, Waker},
+    ptr::fn_addr_eq,
+    task::{Context, Poll},
 };
 
 use bytes::Bytes;
 use futures_core::{FusedStream, Stream};
-use tokio::time::Instant;
 
+use self::raw::Next;
+pub(crate) use self::raw::RawIncoming;
+pub(super) use self::raw::give_up;
 use super::{
     StreamError,
     attached::Attached,
     calls::Answer,
     cut::{Cut, Unfit, find},
-    flow::{Ending, Flow, Owner},
-    flows::Key,
-    shared::{Shared, State, wake},
+    flow::Ending,
 };
 use crate::{
-    CallId, Wire,
+    Wire,
     error::{DecodeError, DecodeErrorKind},
-    frame::{Entries, FrameKind, Head, Metadata, decode_failure},
+    frame::{Entries, decode_failure},
     packet::{NoError, decode_value},
-    session::Cover,
+    schema::{Contract, Describe, Fingerprint, Schema, SchemaBuilder, Type},
     status::{CloseCode, CloseReason, Code, Failure, Status},
-    wire::{Limits, Reader},
+    wire::{Decode, Limits, Reader},
 };
 
 /// A stream that comes from the other side: the answer to [`Connection::stream`](super::Connection::stream), or the upload
@@ -70,6 +72,9 @@ pub struct Incoming<T, E = NoError> {
     frames: VecDeque<Bytes>,
     /// An item of which a part has come.
     cut: Option<Box<Cut>>,
+    /// What such an item that is whole is lent from, and the layout of the type that items were last lent as.
+    whole: Bytes,
+    lent_as: Option<fn(&mut SchemaBuilder) -> Type>,
     /// What has come with the end.
     trailers: Attached,
     /// Bytes taken out of here that the sender has not been told of.
@@ -99,6 +104,8 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
             at: 0,
             frames: VecDeque::new(),
             cut: None,
+            whole: Bytes::new(),
+            lent_as: None,
             trailers: Attached::default(),
             consumed: 0,
             tell_at: 1,
@@ -126,10 +133,92 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
         self.trailers.good().into_iter().flat_map(Entries::iter)
     }
 
+    /// The next item, lent: as a value that borrows from what has been received instead of owning what it holds, such as a
+    /// struct with `&str` and `&[u8]` where the item has `String` and `Bytes`. It is gone when the next one is asked for.
+    ///
+    /// For streams of many small items, where owning each would be most of the work: nothing is allocated, and nothing counted.
+    /// The layout of `V` must be that of the items; names of types do not matter.
+    ///
+    /// ```
+    /// use nalix_core::{Connection, Wire, packet};
+    ///
+    /// #[derive(Wire)]
+    /// struct Tick {
+    ///     symbol: String,
+    ///     price: u64,
+    /// }
+    ///
+    /// #[derive(Wire)]
+    /// struct TickRef<'a> {
+    ///     symbol: &'a str,
+    ///     price: u64,
+    /// }
+    ///
+    /// #[packet(opcode = 0x4002, stream = Tick)]
+    /// struct Watch;
+    ///
+    /// async fn highest(connection: Connection) -> Result<u64, Box<dyn std::error::Error>> {
+    ///     let mut ticks = connection.stream(Watch).await?;
+    ///     let mut highest = 0;
+    ///     while let Some(tick) = ticks.next_as::<TickRef<'_>>().await {
+    ///         let tick = tick?;
+    ///         if tick.symbol == "NLX" {
+    ///             highest = highest.max(tick.price);
+    ///         }
+    ///     }
+    ///     Ok(highest)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Incoming::next`]. Also [`StreamError::Decode`] if the layout of `V` is another; no item is taken then.
+    ///
+    /// Cancel safe, as [`Incoming::next`] is.
+    pub async fn next_as<'a, V>(&'a mut self) -> Option<Result<V, StreamError<E>>>
+    where
+        V: Decode<'a> + Describe,
+    {
+        if !self.lent_as.is_some_and(|known| fn_addr_eq(known, V::describe as fn(&mut _) -> _)) {
+            if !is_laid_out_alike::<T, V>() {
+                return Some(Err(StreamError::Decode(another_layout())));
+            }
+            self.lent_as = Some(V::describe);
+        }
+        if !self.whole.is_empty() {
+            self.whole = Bytes::new();
+        }
+        let found = match poll_fn(|cx| self.poll_find(cx)).await? {
+            Ok(found) => found,
+            Err(error) => return Some(Err(error)),
+        };
+        let bytes = match found {
+            Found::Here(range) => &self.frame[range],
+            Found::Whole(item) => {
+                self.whole = item;
+                &self.whole[..]
+            }
+        };
+        Some(V::decode(&mut Reader::new(bytes, &Limits::DEFAULT)).map_err(StreamError::Decode))
+    }
+
+    #[inline]
     fn poll_next_item(&mut self, cx: &Context<'_>) -> Poll<Option<Result<T, StreamError<E>>>> {
+        self.poll_find(cx).map(|found| {
+            let item = match found? {
+                Ok(Found::Here(range)) => take(&self.frame, range),
+                Ok(Found::Whole(item)) => take(&item, 0..item.len()),
+                Err(error) => return Some(Err(error)),
+            };
+            Some(item.map_err(StreamError::Decode))
+        })
+    }
+
+    /// Takes the next item, and says where it is.
+    #[inline]
+    fn poll_find(&mut self, cx: &Context<'_>) -> Poll<Option<Result<Found, StreamError<E>>>> {
         loop {
             if self.at < self.frame.len() {
-                match self.take_item() {
+                match self.find_item() {
                     Some(item) => return Poll::Ready(Some(item)),
                     // It goes on in the next frame.
                     None => continue,
@@ -175,16 +264,15 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
 
     /// The next item, unless it goes on in a frame that is not here yet.
     #[inline]
-    fn take_item(&mut self) -> Option<Result<T, StreamError<E>>> {
+    fn find_item(&mut self) -> Option<Result<Found, StreamError<E>>> {
         if self.cut.is_some() {
             return self.go_on();
         }
         match find(&self.frame, self.at, self.raw.as_ref().map_or(usize::MAX, RawIncoming::max_item)) {
-            Ok(Some(Range { start, end })) => {
-                let item = take(&self.frame, start, end);
-                self.note_consumed(end - self.at);
-                self.at = end;
-                Some(item.map_err(StreamError::Decode))
+            Ok(Some(range)) => {
+                self.note_consumed(range.end - self.at);
+                self.at = range.end;
+                Some(Ok(Found::Here(range)))
             }
             Ok(None) => {
                 self.cut = Some(Box::default());
@@ -200,7 +288,7 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
 
     /// Goes on with an item that does not lie in one frame.
     #[inline(never)]
-    fn go_on(&mut self) -> Option<Result<T, StreamError<E>>> {
+    fn go_on(&mut self) -> Option<Result<Found, StreamError<E>>> {
         let cut = self.cut.as_mut()?;
         let Some(raw) = &mut self.raw else {
             // There is nobody it could come from.
@@ -228,8 +316,7 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
         if let Some(raw) = &mut self.raw {
             raw.assembled();
         }
-        let item = whole.into_bytes();
-        Some(take(&item, 0, item.len()).map_err(StreamError::Decode))
+        Some(Ok(Found::Whole(whole.into_bytes())))
     }
 
     #[inline]
@@ -247,6 +334,7 @@ impl<T: Wire, E: Wire> Incoming<T, E> {
     fn stop(&mut self) {
         self.raw = None;
         self.cut = None;
+        self.whole = Bytes::new();
         self.frame = Bytes::new();
         self.at = 0;
         self.frames.clear();
@@ -270,15 +358,34 @@ impl<T: Wire, E: Wire> FusedStream for Incoming<T, E> {
 // Nothing in it is pinned.
 impl<T, E> Unpin for Incoming<T, E> {}
 
+/// Where an item is.
+enum Found {
+    /// In this part of the frame.
+    Here(Range<usize>),
+    /// It has been put together.
+    Whole(Bytes),
+}
+
 /// Decodes the item in these bytes.
 #[inline]
-fn take<T: Wire>(bytes: &Bytes, start: usize, end: usize) -> Result<T, DecodeError> {
+fn take<T: Wire>(bytes: &Bytes, Range { start, end }: Range<usize>) -> Result<T, DecodeError> {
     let mut r = Reader::from_bytes(bytes, &Limits::DEFAULT);
     r.bytes(start)?;
     let scope = r.enter_scope(end - start)?;
     let item = T::decode(&mut r);
     drop(scope);
     item
+}
+
+#[cold]
+fn is_laid_out_alike<T: Describe, V: Describe>() -> bool {
+    let layout = |schema| Fingerprint::of(&Contract::new(schema, None, None));
+    layout(Schema::of::<T>()) == layout(Schema::of::<V>())
+}
+
+#[cold]
+fn another_layout() -> DecodeError {
+    DecodeErrorKind::Custom("items lent as a type of another layout").into()
 }
 
 #[cold]
@@ -314,180 +421,4 @@ fn ending_of<E: Wire>(ending: Ending, reason: Option<CloseReason>, late: bool) -
         Ok(Failure::Status(status)) => StreamError::Status(status),
         Err(error) => StreamError::Decode(error),
     })
-}
-
-/// The receiving end of a stream without its types.
-#[derive(Debug)]
-pub(crate) struct RawIncoming {
-    pub(super) shared: Arc<Shared>,
-    key: Key,
-    /// From how many consumed bytes on the connection is told of them.
-    tell_at: usize,
-    /// What it takes of the connection's room for large items.
-    reserved: usize,
-    deadline: Option<Instant>,
-}
-
-enum Next {
-    Items,
-    End(Ending),
-    Late,
-}
-
-impl RawIncoming {
-    pub(super) fn new(shared: Arc<Shared>, key: Key, deadline: Option<Instant>) -> Self {
-        let tell_at = shared.setup.terms.window_in.div_ceil(2).max(1);
-        Self { shared, key, tell_at, reserved: 0, deadline }
-    }
-
-    fn is_late(&self) -> bool {
-        self.deadline.is_some_and(|deadline| deadline <= Instant::now())
-    }
-
-    /// The longest item, in bytes.
-    #[inline]
-    fn max_item(&self) -> usize {
-        self.shared.setup.terms.message_in
-    }
-
-    fn poll(&mut self, consumed: usize, into: &mut VecDeque<Bytes>, cx: &Context<'_>) -> Poll<Next> {
-        let mut state = self.shared.lock();
-        let told = grant(&mut state, self.key, consumed, &mut self.tell_at);
-        let driver = if told { self.shared.wake_driver(&mut state) } else { None };
-        let late = self.is_late();
-        let next = match state.flows.get(self.key) {
-            None => Poll::Ready(Next::End(Ending::Over)),
-            Some(flow) => {
-                let found = flow.incoming.as_mut().is_some_and(|incoming| incoming.take(into));
-                match &flow.end {
-                    _ if found => Poll::Ready(Next::Items),
-                    Some(end) => Poll::Ready(Next::End(end.clone())),
-                    None if late => Poll::Ready(Next::Late),
-                    None => {
-                        match &mut flow.reader {
-                            Some(reader) => reader.clone_from(cx.waker()),
-                            reader => *reader = Some(cx.waker().clone()),
-                        }
-                        Poll::Pending
-                    }
-                }
-            }
-        };
-        drop(state);
-        wake([driver]);
-        next
-    }
-
-    fn consume(&mut self, n: usize) {
-        let mut state = self.shared.lock();
-        if grant(&mut state, self.key, n, &mut self.tell_at) {
-            let driver = self.shared.wake_driver(&mut state);
-            drop(state);
-            wake([driver]);
-        }
-    }
-
-    /// Makes room for a large item of so many bytes. Returns whether there is any.
-    fn assemble(&mut self, n: usize) -> bool {
-        let room = self.shared.lock().flows.budget.assemble(n);
-        self.reserved = if room { n } else { 0 };
-        room
-    }
-
-    /// Gives the room of a large item back.
-    fn assembled(&mut self) {
-        let reserved = std::mem::take(&mut self.reserved);
-        if reserved > 0 {
-            self.shared.lock().flows.budget.assembled(reserved);
-        }
-    }
-}
-
-/// Notes what has been consumed, and grants it to the sender again when it is worth a frame. `tell_at` is
-/// after how many more.
-fn grant(state: &mut State, key: Key, consumed: usize, tell_at: &mut usize) -> bool {
-    if consumed == 0 {
-        return false;
-    }
-    let gone = state.gone().is_some();
-    let State { flows, out, .. } = state;
-    let Some((call, n)) = flows.consume(key, consumed, tell_at) else { return false };
-    if gone {
-        return false;
-    }
-    let head = match call {
-        Owner::Ours(call) => Head::of_call(FrameKind::Credit, call.id()),
-        Owner::Peers(id) => Head::of_upload(FrameKind::Credit, id),
-    };
-    // A varint is never too large.
-    out.append_error(Cover::Sealed, head, 3, |w| w.put_varint(n)).is_ok()
-}
-
-/// Gives a call up, and tells the peer if it knows of it. Returns the driver's waker.
-pub(super) fn give_up(shared: &Shared, state: &mut State, call: super::calls::Key) -> Option<Waker> {
-    if !state.calls.abandon(call) || state.gone().is_some() {
-        return None;
-    }
-    if state.cancel(call.id()) {
-        return tell(shared, state, Some(Head::of_call(FrameKind::Cancel, call.id())));
-    }
-    shared.wake_driver(state)
-}
-
-impl Drop for RawIncoming {
-    fn drop(&mut self) {
-        let mut writer = None;
-        let mut state = self.shared.lock();
-        let driver = match state.flows.get(self.key) {
-            Some(flow) if flow.end.is_none() => {
-                match flow.call {
-                    // The call is over for both directions.
-                    Owner::Ours(call) => {
-                        writer = flow.writer.take();
-                        state.flows.end(self.key, Ending::Over);
-                        give_up(&self.shared, &mut state, call)
-                    }
-                    Owner::Peers(id) => {
-                        let head = Head::of_upload(FrameKind::Cancel, id);
-                        tell(&self.shared, &mut state, Some(head))
-                    }
-                }
-            }
-            _ => None,
-        };
-        if let Some(Flow { incoming: Some(incoming), .. }) = state.flows.get(self.key) {
-            incoming.clear();
-        }
-        state.flows.budget.assembled(self.reserved);
-        let flow = state.flows.release(self.key);
-        let next = state.next_waiter();
-        drop(state);
-        drop(flow);
-        wake([driver, next, writer]);
-    }
-}
-
-/// Appends a frame without a payload, unless the goodbye has been said. Returns the driver's waker.
-pub(super) fn tell(shared: &Shared, state: &mut State, head: Option<Head>) -> Option<Waker> {
-    let head = head?;
-    if state.gone().is_some() {
-        return None;
-    }
-    // An empty payload is never too large.
-    drop(state.out.append(Cover::Sealed, head, Metadata::default(), 0, |_| ()));
-    shared.wake_driver(state)
-}
-
-impl Shared {
-    /// A call of the peer's has an upload: what comes of it is kept for the handle from now on.
-    pub(crate) fn expect_upload(self: &Arc<Self>, id: CallId, cover: Cover) -> RawIncoming {
-        let key = self.lock().flows.expect_upload(id, cover, Instant::now());
-        RawIncoming::new(Arc::clone(self), key, None)
-    }
-
-    /// A call of the peer's with an upload has been answered.
-    pub(crate) fn upload_over(&self, id: CallId) {
-        let reader = self.lock().flows.upload_over(id);
-        wake([reader]);
-    }
 }

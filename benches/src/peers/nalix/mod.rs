@@ -1,6 +1,7 @@
 //! nalix over TCP with default options: every request has its 30 s timeout, as users get it. Only the limit of messages is
 //! raised where they are larger than that.
 
+mod lent;
 mod link;
 mod members;
 mod packets;
@@ -10,6 +11,7 @@ use nalix_client::{Client as NalixClient, ClientBuilder, Incoming, Options, Sess
 use nalix_core::Controller;
 use nalix_server::{Delivery, GuardOptions, Identity, PublicKey, Server, ServerBuilder};
 
+pub(crate) use self::lent::NalixLent;
 use self::{
     link::CountingLink,
     members::Group,

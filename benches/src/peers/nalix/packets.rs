@@ -52,6 +52,13 @@ pub(crate) struct Item {
     pub(crate) data: Bytes,
 }
 
+/// The same, lent.
+#[derive(Debug, Wire)]
+pub(crate) struct ItemRef<'a> {
+    pub(crate) index: i64,
+    pub(crate) data: &'a [u8],
+}
+
 impl Numbered for Item {
     #[inline]
     fn new(number: i64, data: Bytes) -> Self {
