@@ -25,11 +25,21 @@ impl Drop for Remote {
 
 impl Remote {
     pub(crate) fn start(args: &[String]) -> Outcome<Self> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
+        Self::spawn(Command::new(std::env::current_exe()?).args(args))
+    }
+
+    /// One that gets the processor when nobody else wants it, where there is a program for that.
+    pub(crate) fn start_behind_others(args: &[String]) -> Outcome<Self> {
+        let nice = |program: &str| {
+            Ok::<_, std::io::Error>(Self::spawn(
+                Command::new(program).args(["-n", "19"]).arg(std::env::current_exe()?).args(args),
+            ))
+        };
+        nice("nice")?.or_else(|_| Self::start(args))
+    }
+
+    fn spawn(command: &mut Command) -> Outcome<Self> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = child.stdin.take().ok_or("no input")?;
         let mut output = BufReader::new(child.stdout.take().ok_or("no output")?);
         let mut line = String::new();
