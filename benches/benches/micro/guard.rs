@@ -58,7 +58,7 @@ fn accept_1000(bencher: Bencher<'_, '_>, addresses_known: u32) {
 }
 
 /// In, and out again.
-#[divan::bench]
+#[divan::bench(threads = [1, 2])]
 fn accept_and_leave_1000(bencher: Bencher<'_, '_>) {
     let guard = guard(generous());
     in_and_out(bencher, &guard, &addresses(1_000));
@@ -86,7 +86,7 @@ fn accept_and_leave_1000_listed(bencher: Bencher<'_, '_>) {
 fn in_and_out(bencher: Bencher<'_, '_>, guard: &Guard, from: &[IpAddr]) {
     let now = Instant::now();
     let kept: Vec<_> = from.iter().map(|&address| guard.admit(address, now).unwrap()).collect();
-    bencher.counter(ItemsCount::new(from.len())).bench_local(|| {
+    bencher.counter(ItemsCount::new(from.len())).bench(|| {
         for &address in from {
             drop(black_box(guard.admit(black_box(address), now).unwrap()));
         }
@@ -96,7 +96,7 @@ fn in_and_out(bencher: Bencher<'_, '_>, guard: &Guard, from: &[IpAddr]) {
 
 fn refuse(bencher: Bencher<'_, '_>, guard: &Guard, from: &[IpAddr], cause: RefusalCause) {
     let now = Instant::now();
-    bencher.counter(ItemsCount::new(from.len())).bench_local(|| {
+    bencher.counter(ItemsCount::new(from.len())).bench(|| {
         for &address in from {
             let refusal = guard.admit(black_box(address), now).unwrap_err();
             assert!(black_box(refusal).cause == cause);
@@ -104,7 +104,7 @@ fn refuse(bencher: Bencher<'_, '_>, guard: &Guard, from: &[IpAddr], cause: Refus
     });
 }
 
-#[divan::bench]
+#[divan::bench(threads = [1, 2])]
 fn refuse_banned_1000(bencher: Bencher<'_, '_>) {
     let (guard, from) = (guard(generous()), addresses(1_000));
     assert!(from.iter().all(|&address| guard.ban(address, Duration::from_secs(3_600))));

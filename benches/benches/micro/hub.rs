@@ -85,25 +85,25 @@ impl Drop for Crowd {
     }
 }
 
-/// One operation on each of some connections in turn; the figures are for one.
-fn for_each(bencher: Bencher<'_, '_>, n: usize, mut f: impl FnMut(&Hub, ConnectionId)) {
+/// One operation on each of some connections in turn, by each thread; the figures are for one.
+fn for_each(bencher: Bencher<'_, '_>, n: usize, f: impl Fn(&Hub, ConnectionId) + Sync) {
     let crowd = Crowd::new(n);
     let hub = crowd.hub();
     let ids: Vec<_> = crowd.ids.iter().copied().cycle().take(1_000).collect();
-    bencher.counter(ItemsCount::new(ids.len())).bench_local(|| ids.iter().for_each(|id| f(&hub, *id)));
+    bencher.counter(ItemsCount::new(ids.len())).bench(|| ids.iter().for_each(|id| f(&hub, *id)));
 }
 
-#[divan::bench(args = [10, 5_000])]
+#[divan::bench(args = [10, 5_000], threads = [1, 2])]
 fn contains_1000(bencher: Bencher<'_, '_>, connections: usize) {
     for_each(bencher, connections, |hub, id| assert!(hub.contains(black_box(id))));
 }
 
-#[divan::bench(args = [10, 5_000])]
+#[divan::bench(args = [10, 5_000], threads = [1, 2])]
 fn get_1000(bencher: Bencher<'_, '_>, connections: usize) {
     for_each(bencher, connections, |hub, id| drop(black_box(hub.get(black_box(id)))));
 }
 
-#[divan::bench(args = [10, 5_000])]
+#[divan::bench(args = [10, 5_000], threads = [1, 2])]
 fn with_connection_1000(bencher: Bencher<'_, '_>, connections: usize) {
     for_each(bencher, connections, |hub, id| {
         black_box(hub.with_connection(black_box(id), |connection| connection.id()));

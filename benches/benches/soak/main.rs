@@ -90,6 +90,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) const DRAIN: Duration = Duration::from_secs(5);
 /// From one round of bad ones to the next. Those of the one before have been closed by then.
 pub(crate) const ROUND: Duration = Duration::from_secs(6);
+/// What the server may keep for each of those who do not read: an outbox, what waits for room in it, and what is written.
+const FOR_EACH_DEAF: u64 = 512 << 10;
 /// How much longer than that anything may take.
 const GRACE: Duration = Duration::from_secs(20);
 
@@ -230,7 +232,9 @@ async fn soak(plan: Plan, server: &mut Remote) -> Outcome {
     must(slow == all(plan.stalled), "not everybody who does not read was closed with SlowConsumer");
     must(silent == all(plan.silent), "not everybody who says nothing was told HandshakeTimeout");
     must(garbage == all(plan.garbage), "not everybody who says garbage was told ProtocolError");
-    must(end[0] <= warm[0] + warm[0] / 10, "memory grows");
+    // In a short soak the first round is still arriving when it is called warm.
+    let arriving = if plan.storm / 3 > ROUND { 0 } else { plan.stalled as u64 * FOR_EACH_DEAF };
+    must(end[0] <= warm[0] + warm[0] / 10 + arriving, "memory grows");
     must(end[1] as usize == plan.callers() && end[2] == 0, "counters do not come back");
     must(left == 0 && took < DRAIN + Duration::from_secs(2), "the shutdown takes too long");
     must(reasons.get("GoingAway") == Some(&sessions.len()), "not everybody was told why the server has gone");
