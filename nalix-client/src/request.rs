@@ -123,6 +123,8 @@ impl<P: Request> IntoFuture for RequestBuilder<P> {
         let mut inner = self.inner.into_future();
         if P::IDEMPOTENT || self.retry.is_some() {
             inner.__keep();
+        } else {
+            inner.__keep_small();
         }
         let mut again = self.retry.map(|retry| Box::new(Again::with(Some(*retry))));
         if !self.online {
@@ -174,8 +176,8 @@ type Answered<P> = Result<Response<<P as Request>::Reply>, Response<RequestError
 ///
 /// While the session has no connection it waits for one, as far as
 /// [`ReconnectOptions`](crate::ReconnectOptions) and [`RequestBuilder::while_offline`] let it. When a connection is
-/// lost with the answer on it, the request ends with [`RequestError::Disconnected`]; one whose packet is marked
-/// `idempotent` is sent again over the next connection, up to three times.
+/// lost with the answer on it, the request ends with [`RequestError::Disconnected`]; one that was never written (of at most
+/// 16 KiB) goes over the next connection, and one whose packet is marked `idempotent` is sent again over the next connection, up to three times.
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct RequestFuture<P: Request> {
     inner: nalix_core::RequestFuture<P>,
@@ -230,7 +232,8 @@ impl<P: Request> Future for RequestFuture<P> {
             return this.poll_again(cx);
         }
         let polled = Pin::new(&mut this.inner).poll(cx);
-        if matches!(&polled, Poll::Ready(Err(error)) if may_go_on(P::IDEMPOTENT, false, error)) {
+        if matches!(&polled, Poll::Ready(Err(error)) if may_go_on(P::IDEMPOTENT, this.inner.__has_packet(), error))
+        {
             return this.failed_first(polled, cx);
         }
         polled
@@ -305,7 +308,7 @@ impl<P: Request> RequestFuture<P> {
         let Some(line) = LineOf::of(self.inner.__connection()) else { return Err(error) };
         let again = self.again.get_or_insert_with(|| Box::new(Again::with(None)));
         again.begin(&mut self.inner);
-        if may_go_on(P::IDEMPOTENT, again.retry.is_some(), &error) && line.reconnects() {
+        if may_go_on(P::IDEMPOTENT, self.inner.__has_packet(), &error) && line.reconnects() {
             let sent = matches!(*error, RequestError::Disconnected { maybe_executed: true, .. });
             if sent && again.resent >= MAX_RESENT {
                 return Err(error);
@@ -341,12 +344,12 @@ impl<P: Request> RequestFuture<P> {
     }
 }
 
-/// Whether a call that has ended so may be sent over the next connection. The packet of one that may be `retried` is still
-/// there.
-fn may_go_on<E>(idempotent: bool, retried: bool, error: &RequestError<E>) -> bool {
+/// Whether a call that has ended so may be sent over the next connection: one that cannot have run, if its packet is still
+/// `there`, or may run twice.
+fn may_go_on<E>(idempotent: bool, there: bool, error: &RequestError<E>) -> bool {
     match error {
         RequestError::Closed(_) => true,
-        RequestError::Disconnected { maybe_executed, .. } => idempotent || (retried && !maybe_executed),
+        RequestError::Disconnected { maybe_executed, .. } => idempotent || (there && !maybe_executed),
         _ => false,
     }
 }

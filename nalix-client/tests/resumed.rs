@@ -368,6 +368,34 @@ async fn a_server_that_has_forgotten_the_session_opens_a_fresh_one_and_says_so()
     assert_eq!((keeper.opened.load(SeqCst), keeper.gone_on.load(SeqCst)), (2, 0));
 }
 
+/// They are in the outbox when the link is found broken, so they cannot have run.
+#[tokio::test(start_paused = true)]
+async fn calls_that_were_never_written_run_once_on_the_fresh_session() {
+    let lab = Lab::new();
+    let keeper = keeper(&lab);
+    let session = keeper.builder().reconnect(quick()).connect().await.unwrap();
+    let mut events = session.events();
+    let slow = tokio::spawn(session.request(Slow).into_future());
+    until("one runs", || lab.running.load(SeqCst) == 1).await;
+    keeper.forget();
+    // Nobody has seen yet that the link is gone.
+    assert_eq!(session.state(), SessionState::Connected);
+    let short = session.request(Next).timeout(Duration::from_millis(1));
+    let (a, b, c, short) =
+        tokio::join!(session.request(Next), session.request(Next), session.request(Next), short);
+    let mut counted = [a, b, c].map(Result::unwrap);
+    counted.sort_unstable();
+    assert_eq!(counted, [1, 2, 3]);
+    assert_eq!(short, Err(RequestError::Timeout), "not beyond its own time");
+    assert_eq!(lab.count.load(SeqCst), 3);
+    // What has been written may have run, and is not made again.
+    let lost = soon(slow).await.unwrap().unwrap_err();
+    assert!(matches!(lost, RequestError::Disconnected { maybe_executed: true, .. }), "{lost}");
+    let back = event(&mut events, |event| matches!(event, SessionEvent::Fresh { .. })).await;
+    assert_eq!(back, SessionEvent::Fresh { lost: 4 });
+    assert_eq!((keeper.opened.load(SeqCst), lab.running.load(SeqCst)), (2, 1));
+}
+
 /// The client's own time for it is over before it finds the server, which would still go on.
 #[tokio::test(start_paused = true)]
 async fn a_session_whose_time_is_over_ends_its_calls_and_begins_anew() {

@@ -1,4 +1,4 @@
-//! Writes the seeds of the targets `hello`, `sealed` and `proxy`, of hellos for `handshake`, and of streams and of secured
+//! Writes the seeds of the targets `hello`, `sealed`, `exchange` and `proxy`, of hellos for `handshake`, and of streams and of secured
 //! connections for `connection` into their corpora:
 //!
 //!     cargo run --manifest-path nalix-core/fuzz/Cargo.toml --example seeds
@@ -32,6 +32,7 @@ fn main() {
     sealed();
     streams();
     connection();
+    exchange();
     proxy();
 }
 
@@ -253,6 +254,41 @@ fn connection() {
             seed("resumed", 3 | 4, &[part(0, &stream[HEADER..])[1..].to_vec(), part(2, stream)]);
             seed("raw", 2, &[part(0, &stream[HEADER..]), part(3, stream)]);
         }
+    }
+}
+
+/// Seeds of sessions over several links: what the target's flags say, by how much the position is off, and frames.
+fn exchange() {
+    let turn = |how: u8, off: i8, frames: &[u8]| {
+        [&[how, off as u8][..], &(frames.len() as u16).to_le_bytes(), frames].concat()
+    };
+    // A packet whose answer takes a while, one that is answered with items, a ping, acknowledgements.
+    let open = [2, 1, 3, 0x10, 1, 5];
+    let walk = [2, 2, 5, 0x10, 3, 9, 20, 0];
+    let ping = [9, 2, 7, 7];
+    let ack = |position: u8| [11, 1, position];
+    let (off, hasty, wrong, stale, hold, late) = (1, 4, 8, 16, 32, 64);
+    let turns: [(&str, Vec<Vec<u8>>); 9] = [
+        ("goes-on", vec![turn(0, 0, &[&open[..], &walk].concat()), turn(0, 0, &ack(9)), turn(0, 0, &ping)]),
+        ("again", vec![turn(0, 0, &walk), turn(off, -9, &ping), turn(off, -3, &ack(20)), turn(0, 0, &open)]),
+        ("hasty", vec![turn(hasty, 0, &walk), turn(hasty, 0, &open), turn(0, 0, &ping), turn(0, 0, &ping)]),
+        ("too-far", vec![turn(0, 0, &walk), turn(off, 100, &ping), turn(0, 0, &ping), turn(0, 0, &ping)]),
+        ("foreign", vec![turn(0, 0, &open), turn(wrong, 0, &ping), turn(0, 0, &ping)]),
+        ("stale", vec![turn(0, 0, &open), turn(0, 0, &ping), turn(stale, 0, &ping), turn(0, 0, &walk)]),
+        (
+            "taken-over",
+            vec![turn(hold, 0, &walk), turn(hold, 0, &open), turn(0, 0, &ack(1)), turn(0, 0, &ping)],
+        ),
+        ("late", vec![turn(0, 0, &open), turn(late, 0, &ping), turn(0, 0, &ping)]),
+        ("not-sent", vec![turn(0, 0, &ping), turn(0, 0, &ack(100)), turn(0, 0, &ping)]),
+    ];
+    for (name, turns) in turns {
+        let turns = turns.concat();
+        // The side that accepts and the one that connects; a wide link and one of seven bytes.
+        write("exchange", &format!("accept-{name}"), &[&[6, 0xff], &turns]);
+        write("exchange", &format!("accept-{name}-narrow"), &[&[2, 5], &turns]);
+        write("exchange", &format!("connect-{name}"), &[&[7, 0xff], &turns]);
+        write("exchange", &format!("connect-{name}-narrow"), &[&[3, 5], &turns]);
     }
 }
 

@@ -200,21 +200,38 @@ async fn plainly(link: &mut memory::MemoryLink, step: usize, stream: &[u8]) {
 }
 
 async fn serve(link: memory::MemoryLink, security: &ServerSecurity) {
+    let options = options();
+    if let Ok(established) = connection::accept(link, contracts(), security, &options).await {
+        let (_connection, driver) = Driver::new(established, Serving::from(router()), &options);
+        driver.await;
+    }
+}
+
+/// What is served.
+pub(crate) fn router() -> Router {
     static ROUTER: LazyLock<Router> = LazyLock::new(|| {
         let mut builder = Router::builder();
         builder.add(Fuzzed);
         builder.build().unwrap()
     });
-    let options = options();
-    if let Ok(established) = connection::accept(link, contracts(), security, &options).await {
-        let (_connection, driver) = Driver::new(established, Serving::from(ROUTER.clone()), &options);
-        driver.await;
-    }
+    ROUTER.clone()
 }
 
 /// Sends all bytes and reads whatever comes, at once: neither waits for the other.
 pub(crate) async fn talk(link: &mut memory::MemoryLink, bytes: &[u8], step: usize) -> BytesMut {
+    talk_for(link, bytes, step, PATIENCE, false).await
+}
+
+/// As [`talk`], with a time that answers may take. The link stays open if it is to be held.
+pub(crate) async fn talk_for(
+    link: &mut memory::MemoryLink,
+    bytes: &[u8],
+    step: usize,
+    answers_take: Duration,
+    hold: bool,
+) -> BytesMut {
     let (mut sent, mut shut, mut said) = (0, false, BytesMut::new());
+    let mut held = false;
     let mut patience = std::pin::pin!(None);
     poll_fn(|cx| {
         while !shut {
@@ -223,10 +240,14 @@ pub(crate) async fn talk(link: &mut memory::MemoryLink, bytes: &[u8], step: usiz
                 // An end of input makes the server drop what it has not said.
                 0 => {
                     if patience.is_none() {
-                        patience.set(Some(sleep(PATIENCE)));
+                        patience.set(Some(sleep(answers_take)));
                     }
                     let waited = patience.as_mut().as_pin_mut().map(|patience| patience.poll(cx));
                     if waited.is_some_and(|polled| polled.is_pending()) {
+                        break;
+                    }
+                    if hold {
+                        held = true;
                         break;
                     }
                     link.poll_close(cx).map_ok(|()| 0)
@@ -246,6 +267,7 @@ pub(crate) async fn talk(link: &mut memory::MemoryLink, bytes: &[u8], step: usiz
                     return Poll::Ready(());
                 }
                 Poll::Ready(Ok(_)) => {}
+                Poll::Pending if held => return Poll::Ready(()),
                 Poll::Pending => return Poll::Pending,
             }
         }
@@ -447,7 +469,7 @@ pub(crate) fn ping(out: &mut Outbound) {
         .unwrap();
 }
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     let mut options = Options::default();
     (options.max_message, options.max_calls, options.max_queued) = (MAX_MESSAGE, 8, 4);
     (options.outbox, options.max_deadline) = (300, Some(Duration::from_secs(1)));
@@ -456,7 +478,7 @@ fn options() -> Options {
     options
 }
 
-fn contracts() -> Contracts {
+pub(crate) fn contracts() -> Contracts {
     static CONTRACTS: OnceLock<Contracts> = OnceLock::new();
     CONTRACTS.get_or_init(|| Contracts::of(Registry::global().unwrap())).clone()
 }

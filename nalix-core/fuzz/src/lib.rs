@@ -3,6 +3,7 @@
 //! `tests/targets.rs` hands them to an engine. Panics are the point of these functions, so they assert freely.
 
 mod connection;
+mod exchange;
 mod frames;
 mod handshake;
 mod hello;
@@ -16,6 +17,6 @@ mod types;
 mod values;
 
 pub use self::{
-    connection::connection, frames::frames, handshake::handshake, hello::hello, proxy::proxy, sealed::sealed,
-    values::values,
+    connection::connection, exchange::exchange, frames::frames, handshake::handshake, hello::hello,
+    proxy::proxy, sealed::sealed, values::values,
 };

@@ -34,6 +34,11 @@ fn connection() {
 }
 
 #[test]
+fn exchange() {
+    check!().with_max_len(2_048).for_each(nalix_fuzz::exchange);
+}
+
+#[test]
 fn proxy() {
     check!().with_max_len(1_024).for_each(nalix_fuzz::proxy);
 }

@@ -13,6 +13,7 @@ use std::{
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use self::again::Keeps;
 use super::{
     Connection, RequestError, Response,
     append::append_packet,
@@ -162,7 +163,7 @@ impl<P: Request> IntoFuture for RequestBuilder<P> {
             timeout: self.timeout,
             deadline: self.deadline,
             attached: self.attached,
-            keeps: false,
+            keeps: Keeps::Nothing,
             stage: Stage::Unsent(self.packet),
         }
     }
@@ -178,8 +179,8 @@ pub struct RequestFuture<P: Request> {
     timeout: Option<Duration>,
     deadline: Option<Instant>,
     attached: Attached,
-    /// Whether the packet is kept when it has been sent.
-    keeps: bool,
+    /// Which packets are kept when it has been sent.
+    keeps: Keeps,
     stage: Stage<P>,
 }
 
@@ -261,8 +262,8 @@ impl<P: Request> RequestFuture<P> {
 
     /// The future of a request that has been sent already.
     pub(super) fn sent(connection: Connection, deadline: Option<Instant>, key: Key) -> Self {
-        let attached = Attached::default();
-        Self { connection, timeout: None, deadline, attached, keeps: false, stage: Stage::Sent(key, None) }
+        let (attached, keeps, stage) = (Attached::default(), Keeps::Nothing, Stage::Sent(key, None));
+        Self { connection, timeout: None, deadline, attached, keeps, stage }
     }
 
     /// Sends the request, or queues up for it. `remaining` is the time until the deadline.
@@ -304,7 +305,7 @@ impl<P: Request> RequestFuture<P> {
                 state.calls.set_timeout(*key, timeout);
             }
             next = state.next_waiter();
-            kept = self.keeps.then_some(packet);
+            kept = self.keeps.packet(large > 0).then_some(packet);
             sent
         } else {
             if let (None, Some(timeout)) = (self.deadline, self.timeout) {

@@ -7,6 +7,26 @@ use tokio::time::Instant;
 use super::{Answered, RequestFuture, Stage};
 use crate::{Connection, packet::Request, peer::Response};
 
+/// Which packets are kept when they have been sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keeps {
+    Nothing,
+    /// Those that fit a frame: what is larger would be in memory twice while it waits to be written.
+    Small,
+    All,
+}
+
+impl Keeps {
+    #[inline]
+    pub(super) fn packet(self, large: bool) -> bool {
+        match self {
+            Keeps::Nothing => false,
+            Keeps::Small => !large,
+            Keeps::All => true,
+        }
+    }
+}
+
 /// None of it is for users.
 #[doc(hidden)]
 impl<P: Request> RequestFuture<P> {
@@ -17,7 +37,18 @@ impl<P: Request> RequestFuture<P> {
 
     /// Keeps the packet when it has been sent, so that it can be sent again.
     pub fn __keep(&mut self) {
-        self.keeps = true;
+        self.keeps = Keeps::All;
+    }
+
+    /// Keeps the packet if it is small, so that it can be sent again if it turns out that it has not been written.
+    #[inline]
+    pub fn __keep_small(&mut self) {
+        self.keeps = Keeps::Small;
+    }
+
+    /// Whether the packet is still there.
+    pub fn __has_packet(&self) -> bool {
+        matches!(self.stage, Stage::Unsent(_) | Stage::Queued(..) | Stage::Done(Some(_)))
     }
 
     /// When it ends at the latest. To be read from the first poll on.
