@@ -343,9 +343,8 @@ impl<L> ServerBuilder<L> {
     }
 
     /// How many bytes of memory peers may make the server keep that read nothing, or whose session waits for another link, over
-    /// all connections: what waits to be written or acknowledged, and calls that wait for room there. Default 256 MiB. Of each
-    /// connection as much as its [`outbox`](field@Options::outbox) does not count, and nothing counts of a peer that has read
-    /// anything within the last second.
+    /// all connections: what waits to be written or acknowledged, and calls that wait for room there. Default 256 MiB. 16 KiB of
+    /// each connection do not count, and nothing counts of a peer that has read anything within the last second.
     ///
     /// A connection for which there is no room is closed with [`CloseCode::SlowConsumer`](crate::CloseCode). Too low closes
     /// connections whose clients were held up for a second; too high lets clients that do not read take that much memory, each

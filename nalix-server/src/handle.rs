@@ -72,7 +72,7 @@ impl ServerHandle {
         self.inner.reassembly.used()
     }
 
-    /// How many bytes of memory are kept for peers that read nothing, beyond what each may have: at most
+    /// How many bytes of memory are kept for peers that read nothing, beyond 16 KiB for each: at most
     /// [`max_unread`](crate::ServerBuilder::max_unread).
     pub fn unread_bytes(&self) -> usize {
         self.inner.unread.used()

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::driver::Driver;
 use crate::{
+    frame::FRAGMENT,
     link::Link,
     session::{MemoryBudget, Share},
     status::{CloseCode, CloseReason},
@@ -52,7 +53,7 @@ impl<L: Link> Driver<L> {
             return None;
         };
         let kept = self.shared.kept_len() + self.inbox.waiting_bytes();
-        let owed = kept.saturating_sub(self.options.outbox);
+        let owed = kept.saturating_sub(FREE);
         if owed > 0 {
             match since.checked_add(PATIENCE) {
                 Some(at) if self.now() < at => {
@@ -87,5 +88,7 @@ impl<L: Link> Driver<L> {
     }
 }
 
+/// As many bytes of each connection do not count: a frame that has just missed the room that there was.
+const FREE: usize = FRAGMENT;
 /// For how long a peer may take nothing before what is kept for it counts.
 const PATIENCE: Duration = Duration::from_secs(1);
