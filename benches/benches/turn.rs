@@ -151,6 +151,37 @@ fn echo(size: usize, calls: u32) -> f64 {
     started.elapsed().as_nanos() as f64 / f64::from(calls)
 }
 
+/// Nanoseconds per call, with one call at a time on each of so many connections in turn: what each touches has left the
+/// nearest caches when it comes up again, as it has on a real server.
+fn echo_around(size: usize, connections: usize, calls: u32) -> f64 {
+    let mut pairs: Vec<_> = (0..connections).map(|_| connected()).collect();
+    let data = Bytes::from(vec![7; size]);
+    let cx = &mut Context::from_waker(Waker::noop());
+    let rounds = calls / connections as u32;
+    let started = Instant::now();
+    for _ in 0..rounds {
+        let mut all: Vec<_> = pairs
+            .iter()
+            .map(|(client, _)| client.connection.request(Echo { data: data.clone() }).into_future())
+            .collect();
+        for (call, (client, _)) in all.iter_mut().zip(&mut pairs) {
+            assert!(Pin::new(call).poll(cx).is_pending());
+            client.turn();
+        }
+        for (_, server) in &mut pairs {
+            server.turn();
+        }
+        for (call, (client, _)) in all.iter_mut().zip(&mut pairs) {
+            client.turn();
+            match Pin::new(call).poll(cx) {
+                Poll::Ready(reply) => drop(black_box(reply.expect("an answer"))),
+                Poll::Pending => panic!("no answer"),
+            }
+        }
+    }
+    started.elapsed().as_nanos() as f64 / f64::from(rounds * connections as u32)
+}
+
 /// Nanoseconds per call, with `IN_FLIGHT` calls that go together.
 fn sum(calls: u32) -> f64 {
     let (mut client, mut server) = connected();
@@ -197,6 +228,12 @@ fn main() {
     };
     for size in [32, 1024] {
         show(&format!("echo of {size} B, one at a time"), &mut || echo(size, calls));
+    }
+    for size in [32, 1024] {
+        for connections in [64, 256] {
+            let name = format!("echo of {size} B, one at a time on each of {connections} connections");
+            show(&name, &mut || echo_around(size, connections, calls));
+        }
     }
     show(&format!("sum, {IN_FLIGHT} at a time"), &mut || sum(calls));
 }
