@@ -92,6 +92,14 @@ pub struct Options {
     /// Too low leaves packets out at every burst; too high lets a peer that reads slowly get them late. Zero leaves all of
     /// them out.
     pub drop_mark: usize,
+    /// How many bytes the operating system may hold of a connection that it has not sent yet. Default 128 KiB, at least 1; the
+    /// largest number leaves it to the system, which may take megabytes. It is TCP's `TCP_NOTSENT_LOWAT`, and has an effect on
+    /// Linux and Android.
+    ///
+    /// What the system has taken goes before everything else, cannot be replaced by a later packet or be dropped, and counts for none of
+    /// these limits. Too low wakes the connection for few bytes at a time; too high keeps urgent packets behind that many bytes
+    /// when the network is slow, and lets each peer that does not read take that much memory.
+    pub max_unsent: usize,
     /// How many packets of which only the latest counts may wait to be written, each of another key; and as many of which the
     /// oldest may be dropped. Default 1,024.
     ///
@@ -177,6 +185,7 @@ impl Default for Options {
             compression: true,
             outbox: 1 << 20,
             drop_mark: 64 * 1024,
+            max_unsent: 128 * 1024,
             max_latest: 1_024,
             large_outbox: 64 << 20,
             max_malformed: 100,
@@ -205,6 +214,7 @@ impl Options {
         self.push_queue = self.push_queue.max(1);
         self.stream_window = self.stream_window.clamp(1, 1 << 30);
         self.outbox = self.outbox.max(1);
+        self.max_unsent = self.max_unsent.max(1);
         self.keep_alive = self.keep_alive.map(|interval| interval.max(MIN_KEEP_ALIVE));
         self
     }
@@ -240,6 +250,7 @@ crate::__section!(Options {
     compression: |raw| crate::config::flag(raw),
     outbox: |raw| crate::config::size(raw, 1, usize::MAX),
     drop_mark: |raw| crate::config::size(raw, 0, usize::MAX),
+    max_unsent: |raw| crate::config::size(raw, 1, usize::MAX),
     max_latest: |raw| crate::config::size(raw, 0, usize::MAX),
     large_outbox: |raw| crate::config::size(raw, 0, usize::MAX),
     max_malformed: |raw| crate::config::number(raw, 0, u32::MAX.into()).map(|n| n as u32),
@@ -267,6 +278,7 @@ setters!(Options {
     compression: bool,
     outbox: usize,
     drop_mark: usize,
+    max_unsent: usize,
     max_latest: usize,
     large_outbox: usize,
     max_malformed: u32,
@@ -302,6 +314,7 @@ mod tests {
             .compression(false)
             .outbox(8)
             .drop_mark(9)
+            .max_unsent(22)
             .max_latest(10)
             .large_outbox(11)
             .max_malformed(12)
@@ -327,6 +340,7 @@ mod tests {
             compression: false,
             outbox: 8,
             drop_mark: 9,
+            max_unsent: 22,
             max_latest: 10,
             large_outbox: 11,
             max_malformed: 12,

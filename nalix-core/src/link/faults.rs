@@ -345,6 +345,12 @@ impl<L: Link> Link for FaultyLink<L> {
         }
     }
 
+    fn set_max_unsent(&self, bytes: usize) {
+        if let Some(link) = &self.link {
+            link.set_max_unsent(bytes);
+        }
+    }
+
     fn peer_addr(&self) -> Option<SocketAddr> {
         self.link.as_ref().and_then(L::peer_addr)
     }

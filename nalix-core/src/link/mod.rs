@@ -61,6 +61,12 @@ pub trait Link: Send + 'static {
         None
     }
 
+    /// Asks for no more than so many bytes to be taken that have not been sent yet: what is written beyond them is refused
+    /// until the network has taken some. A link that cannot do this takes what it takes.
+    fn set_max_unsent(&self, bytes: usize) {
+        let _ = bytes;
+    }
+
     /// The peer's address, where there are addresses.
     fn peer_addr(&self) -> Option<SocketAddr> {
         None
@@ -97,6 +103,10 @@ impl Link for BoxLink {
 
     fn direct(&self) -> Option<Arc<dyn TryWrite>> {
         (**self).direct()
+    }
+
+    fn set_max_unsent(&self, bytes: usize) {
+        (**self).set_max_unsent(bytes);
     }
 
     fn peer_addr(&self) -> Option<SocketAddr> {

@@ -61,6 +61,16 @@ impl Link for TcpLink {
         Some(Arc::clone(&self.write) as Arc<dyn TryWrite>)
     }
 
+    #[cfg(any(target_os = "android", target_os = "linux"))]
+    fn set_max_unsent(&self, bytes: usize) {
+        let stream: &TcpStream = (*self.write).as_ref();
+        // Zero would leave it to the system, and so does what does not fit.
+        let bytes = i32::try_from(bytes).unwrap_or(i32::MAX).max(1);
+        if let Err(error) = SockRef::from(stream).set_tcp_notsent_lowat(bytes as u32) {
+            tracing::debug!(%error, "the system does not bound what it takes");
+        }
+    }
+
     fn peer_addr(&self) -> Option<SocketAddr> {
         self.peer_addr
     }

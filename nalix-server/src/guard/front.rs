@@ -137,6 +137,10 @@ impl<L: Link> Link for Fronted<L> {
         self.link.direct()
     }
 
+    fn set_max_unsent(&self, bytes: usize) {
+        self.link.set_max_unsent(bytes);
+    }
+
     fn peer_addr(&self) -> Option<SocketAddr> {
         self.peer_addr
     }

@@ -49,6 +49,10 @@ impl Link for CountingLink {
         Some(Arc::new(CountingWrite(self.0.direct()?)))
     }
 
+    fn set_max_unsent(&self, bytes: usize) {
+        self.0.set_max_unsent(bytes);
+    }
+
     fn peer_addr(&self) -> Option<SocketAddr> {
         self.0.peer_addr()
     }

@@ -142,6 +142,7 @@ pub(super) fn settle<L: Link>(
     resumption: Option<Resumption>,
     options: &Options,
 ) -> Established<L> {
+    link.set_max_unsent(options.max_unsent);
     inbound.set_reassembly(options.reassembly);
     outbound.set_large_room(options.large_outbox);
     if registry::has_priorities() {
